@@ -1,0 +1,193 @@
+"""Queries a tool may ask, and the answers sources give. Both have one canonical byte form.
+
+A query is a value: equal queries of one attempt are asked once. An answer's bytes are what is
+stored as evidence, and decoding them gives exactly what the tool saw when it was live.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
+
+import orjson
+
+from triage.model.canonical import canonical_json, sha256_hex
+
+Parameter = str | int | float | bool | None
+AggregateFunction = Literal["count", "min", "max", "sum", "quantile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Raw samples of `selector` with start < time <= end. Answer: `tuple[Series, ...]`."""
+
+    source: str
+    selector: str
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`function` over the samples of each series with start < time <= end.
+
+    `quantile` is in [0, 1] and only read by the function of that name.
+    Answer: `tuple[Reading, ...]`, one a series that has at least one sample in the window.
+    """
+
+    source: str
+    selector: str
+    start: datetime
+    end: datetime
+    function: AggregateFunction
+    quantile: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A read-only SQL query with `:name` parameters. Answer: `tuple[dict[str, …], ...]`.
+
+    `params` are (name, value) pairs sorted by name. Values never become SQL text.
+    """
+
+    source: str
+    sql: str
+    params: tuple[tuple[str, Parameter], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An MCP tool call. `arguments` is a canonical JSON object. Answer: any JSON value."""
+
+    source: str
+    tool: str
+    arguments: str = "{}"
+
+
+Query = Samples | Aggregate | Rows | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """`times` are seconds since the epoch, ascending; `values` has the same length."""
+
+    labels: Mapping[str, str]
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    labels: Mapping[str, str]
+    value: float
+
+
+Answer = Any
+"""`tuple[Series, ...] | tuple[Reading, ...] | tuple[dict, ...] | JSON`, by the query's type."""
+
+
+def query_document(query: Query) -> dict[str, Any]:
+    """The query as JSON types, stable across versions: it is stored with decisions."""
+    match query:
+        case Samples():
+            return {
+                "kind": "samples",
+                "source": query.source,
+                "selector": query.selector,
+                "start": _instant(query.start),
+                "end": _instant(query.end),
+            }
+        case Aggregate():
+            document = {
+                "kind": "aggregate",
+                "source": query.source,
+                "selector": query.selector,
+                "start": _instant(query.start),
+                "end": _instant(query.end),
+                "function": query.function,
+            }
+            if query.function == "quantile":
+                document["quantile"] = repr(query.quantile)
+            return document
+        case Rows():
+            return {
+                "kind": "rows",
+                "source": query.source,
+                "sql": query.sql,
+                "params": dict(query.params),
+            }
+        case Call():
+            return {
+                "kind": "call",
+                "source": query.source,
+                "tool": query.tool,
+                "arguments": orjson.loads(query.arguments),
+            }
+
+
+def query_digest(query: Query) -> str:
+    """SHA-256 of the canonical query: the key a recording is looked up by."""
+    return sha256_hex(canonical_json(query_document(query)))
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """Canonical bytes of an answer.
+
+    Non-finite floats in series and readings become the strings "NaN", "+Inf", "-Inf", as
+    Prometheus spells them; rows and JSON hold finite ones only, adapters see to that.
+    Raises TypeError for a value that has no JSON form.
+    """
+    if isinstance(answer, tuple) and answer:
+        first = answer[0]
+        if isinstance(first, Series):
+            return canonical_json(
+                {"series": [[dict(s.labels), s.times, _spell(s.values)] for s in answer]}
+            )
+        if isinstance(first, Reading):
+            return canonical_json(
+                {"readings": [[dict(r.labels), _spell((r.value,))[0]] for r in answer]}
+            )
+    if isinstance(answer, tuple):
+        return canonical_json({"rows": answer})
+    return canonical_json({"json": answer})
+
+
+def decode_answer(body: bytes) -> Answer:
+    """The inverse of `encode_answer`. Raises ValueError on bytes it did not make."""
+    document = orjson.loads(body)
+    match document:
+        case {"series": list(series)}:
+            return tuple(
+                Series(labels, tuple(map(float, times)), tuple(map(float, values)))
+                for labels, times, values in series
+            )
+        case {"readings": list(readings)}:
+            return tuple(Reading(labels, float(value)) for labels, value in readings)
+        case {"rows": list(rows)}:
+            return tuple(rows)
+        case {"json": value}:
+            return value
+        case _:
+            raise ValueError("not an encoded answer")
+
+
+def _spell(values: tuple[float, ...]) -> tuple[float | str, ...]:
+    if all(map(math.isfinite, values)):
+        return cast("tuple[float | str, ...]", values)
+    return tuple(
+        v
+        if math.isfinite(v)
+        else "NaN"
+        if math.isnan(v)
+        else "+Inf"
+        if v > 0
+        else "-Inf"
+        for v in values
+    )
+
+
+def _instant(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()

@@ -1,0 +1,47 @@
+"""What a node says: a truth value of three, and the clauses that led to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NoReturn
+
+Observed = float | int | str | bool | None
+
+
+class Truth(Enum):
+    """Three-valued. Compare with `is`; truth-testing raises, because NO_DATA is not false."""
+
+    TRUE = "true"
+    FALSE = "false"
+    NO_DATA = "no_data"
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a Truth has three values: compare it with `is Truth.TRUE`")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """One comparison of a verdict.
+
+    `holds` is None when there was nothing to compare. `unit` is the unit of both `observed` and
+    `threshold`, empty for a pure number or a word.
+    """
+
+    name: str
+    observed: Observed
+    op: str
+    threshold: Observed
+    unit: str = ""
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """`explanation` is one line. `subject` is the asset the verdict speaks of, empty for the
+    alert's own entity."""
+
+    value: Truth
+    clauses: tuple[Clause, ...] = ()
+    explanation: str = ""
+    subject: str = ""

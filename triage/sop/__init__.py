@@ -1,0 +1,1 @@
+"""The written procedure: its file, its checks, and the sites it runs at."""
