@@ -8,7 +8,7 @@ evaluates nodes decides how, and a test can walk every path without a clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from triage.model.decision import (
     ActionId,
@@ -28,8 +28,7 @@ Within = Callable[[str, str], bool]
 """`within(asset, container)`: whether the asset is the container or lies in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class Walk(NamedTuple):
     """What has been walked so far. `frontier` is the layer whose results are awaited."""
 
     sop: Sop
@@ -42,14 +41,12 @@ class Walk:
     """(action, subject) to the nodes that led there, both in order of arrival."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluateLayer:
+class EvaluateLayer(NamedTuple):
     walk: Walk
     nodes: tuple[NodeId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conclude:
+class Conclude(NamedTuple):
     walk: Walk
 
 
@@ -85,18 +82,14 @@ def advance(walk: Walk, results: Mapping[NodeId, NodeResult]) -> EvaluateLayer |
         done[node_id] = results[node_id]
     for node_id in walk.frontier:
         result = done[node_id]
-        node = sop.nodes[node_id]
-        word = result.word
-        for target in node.targets[word]:
-            if (as_node := NodeId(target)) in sop.nodes:
-                edges.append(Edge(origin=node_id, on=word, target=target))
-                if as_node not in done:
-                    following[as_node] = None
-            elif word != "failed" or node.kind is not NodeKind.CONSTRAINT:
-                # A constraint that could not answer must not open the way to what it guards.
-                edges.append(Edge(origin=node_id, on=word, target=target))
-                key = (ActionId(target), subject_of(result, walk.default_subject))
-                reached[key] = (*reached.get(key, ()), node_id)
+        step = sop.steps[node_id][result.word]
+        edges += step.edges
+        for target in step.nodes:
+            if target not in done:
+                following[target] = None
+        for action in step.actions:
+            key = (action, subject_of(result, walk.default_subject))
+            reached[key] = (*reached.get(key, ()), node_id)
     after = Walk(
         sop=sop,
         default_subject=walk.default_subject,
@@ -116,11 +109,11 @@ def reachable(sop: Sop, entry: Iterable[NodeId]) -> tuple[NodeId, ...]:
     order: dict[NodeId, None] = dict.fromkeys(entry)
     queue = list(order)
     for node_id in queue:
-        for targets in sop.nodes[node_id].targets.values():
-            for target in targets:
-                if (as_node := NodeId(target)) in sop.nodes and as_node not in order:
-                    order[as_node] = None
-                    queue.append(as_node)
+        for step in sop.steps[node_id].values():
+            for target in step.nodes:
+                if target not in order:
+                    order[target] = None
+                    queue.append(target)
     return tuple(order)
 
 
@@ -130,8 +123,7 @@ def subject_of(result: NodeResult, default_subject: str) -> str:
     return verdict.subject if verdict is not None and verdict.subject else default_subject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conclusion:
+class Conclusion(NamedTuple):
     """`observed` and `root_causes` are the nodes that said `true`, in order of arrival."""
 
     outcome: Outcome
@@ -145,35 +137,34 @@ class Conclusion:
 def conclude(
     walk: Walk,
     within: Within = lambda asset, container: asset == container,
-    *,
-    unanswered: Iterable[NodeId] = (),
 ) -> Conclusion:
-    """Which actions stand, and the outcome.
-
-    `unanswered` are nodes the walk ended before (its deadline passed): they degrade the decision
-    as a failed node does. `within` says whether an asset lies in another.
-    """
-    results = walk.results.values()
-    degraded = any(result.verdict is None for result in results) or any(True for _ in unanswered)
+    """Which actions stand, and the outcome. `within` says whether an asset lies in another."""
+    observed: list[NodeId] = []
+    root_causes: list[RootCause] = []
+    words: set[str] = set()
+    for result in walk.results.values():
+        word = result.word
+        words.add(word)
+        if word == "true" and result.kind is NodeKind.OBSERVATION:
+            observed.append(result.node)
+        elif word == "true" and result.kind is NodeKind.ROOT_CAUSE:
+            subject = subject_of(result, walk.default_subject)
+            root_causes.append(RootCause(node=result.node, subject=subject))
+    degraded = "failed" in words
     actions, dropped = settle_actions(walk, within, escalating=degraded)
-    true = [r for r in results if r.word == "true"]
     if degraded:
         outcome = Outcome.ESCALATE
     elif actions:
         outcome = Outcome.ACTIONS
-    elif any(result.word == "no_data" for result in results):
+    elif "no_data" in words:
         outcome = Outcome.INCONCLUSIVE
     else:
         outcome = Outcome.NO_FAULT
     return Conclusion(
         outcome=outcome,
         degraded=degraded,
-        observed=tuple(r.node for r in true if r.kind is NodeKind.OBSERVATION),
-        root_causes=tuple(
-            RootCause(node=r.node, subject=subject_of(r, walk.default_subject))
-            for r in true
-            if r.kind is NodeKind.ROOT_CAUSE
-        ),
+        observed=tuple(observed),
+        root_causes=tuple(root_causes),
         actions=actions,
         dropped=dropped,
     )

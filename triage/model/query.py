@@ -2,6 +2,9 @@
 
 A query is a value: equal queries of one attempt are asked once. An answer's bytes are what is
 stored as evidence, and decoding them gives exactly what the tool saw when it was live.
+
+Queries are named tuples, unlike every other value here: a query is made, hashed and compared
+about ten times an attempt, and a tuple does that in C, three to five times faster.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import orjson
 
@@ -20,8 +23,7 @@ Parameter = str | int | float | bool | None
 AggregateFunction = Literal["count", "min", "max", "sum", "quantile"]
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(NamedTuple):
     """Raw samples of `selector` with start < time <= end. Answer: `tuple[Series, ...]`."""
 
     source: str
@@ -30,8 +32,7 @@ class Samples:
     end: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(NamedTuple):
     """`function` over the samples of each series with start < time <= end.
 
     `quantile` is in [0, 1] and only read by the function of that name.
@@ -46,8 +47,7 @@ class Aggregate:
     quantile: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     """A read-only SQL query with `:name` parameters. Answer: `tuple[dict[str, …], ...]`.
 
     `params` are (name, value) pairs sorted by name. Values never become SQL text.
@@ -58,8 +58,7 @@ class Rows:
     params: tuple[tuple[str, Parameter], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """An MCP tool call. `arguments` is a canonical JSON object. Answer: any JSON value."""
 
     source: str
@@ -144,11 +143,11 @@ def encode_answer(answer: Answer) -> bytes:
         first = answer[0]
         if isinstance(first, Series):
             return canonical_json(
-                {"series": [[dict(s.labels), s.times, _spell(s.values)] for s in answer]}
+                {"series": [[_plain(s.labels), s.times, _spell(s.values)] for s in answer]}
             )
         if isinstance(first, Reading):
             return canonical_json(
-                {"readings": [[dict(r.labels), _spell((r.value,))[0]] for r in answer]}
+                {"readings": [[_plain(r.labels), _spell((r.value,))[0]] for r in answer]}
             )
     if isinstance(answer, tuple):
         return canonical_json({"rows": answer})
@@ -172,6 +171,10 @@ def decode_answer(body: bytes) -> Answer:
             return value
         case _:
             raise ValueError("not an encoded answer")
+
+
+def _plain(labels: Mapping[str, str]) -> dict[str, str]:
+    return labels if isinstance(labels, dict) else dict(labels)
 
 
 def _spell(values: tuple[float, ...]) -> tuple[float | str, ...]:

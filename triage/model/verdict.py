@@ -10,11 +10,20 @@ Observed = float | int | str | bool | None
 
 
 class Truth(Enum):
-    """Three-valued. Compare with `is`; truth-testing raises, because NO_DATA is not false."""
+    """Three-valued. Compare with `is`; truth-testing raises, because NO_DATA is not false.
+
+    `word` is the value as a plain attribute, which an Enum's `value` is not: that one is looked
+    up through a descriptor, and edges, hashes and metrics ask for it again and again.
+    """
 
     TRUE = "true"
     FALSE = "false"
     NO_DATA = "no_data"
+
+    word: str
+
+    def __init__(self, word: str) -> None:
+        self.word = word
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Truth has three values: compare it with `is Truth.TRUE`")

@@ -1,0 +1,1 @@
+"""The daemon's HTTP face: intake, decisions, operations."""

@@ -1,0 +1,234 @@
+"""`triage.toml` as one frozen object, read once, every fault found and named.
+
+    settings = Settings.load(Path("triage.toml"), os.environ)
+
+Any key can be given as `TRIAGE_<SECTION>__<KEY>` too (`TRIAGE_HTTP__LISTEN`,
+`TRIAGE_SOURCES__METRICS__URL`), which wins over the file. Only names with two underscores after
+the section count: Kubernetes, for one, puts `TRIAGE_PORT` and the like there by itself.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+from triage.app.sections import (
+    AnySink,
+    AnySource,
+    EngineSection,
+    HttpSection,
+    IntakeSection,
+    LogSection,
+    Name,
+    SopSection,
+    StoreSection,
+)
+from triage.app.settings_faults import Places, explain, literal_secrets
+from triage.app.settings_places import settle
+from triage.errors import Finding, InvalidFiles
+
+PREFIX = "TRIAGE_"
+MAX_FILE_BYTES = 1 << 20
+
+
+class Settings(BaseSettings):
+    """Paths are absolute, relative ones being taken from the file's folder, and secrets have been
+    read: `settings.sources["metrics"].secret("bearer_token")`. No `repr` shows one, nor a URL."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        title="triage.toml",
+    )
+
+    sop: SopSection = SopSection()
+    store: StoreSection = StoreSection()
+    engine: EngineSection = EngineSection()
+    http: HttpSection = HttpSection()
+    intake: IntakeSection = IntakeSection()
+    sources: dict[Name, AnySource] = {}
+    sinks: dict[Name, AnySink] = {}
+    log: LogSection = LogSection()
+
+    @classmethod
+    def load(cls, path: Path, env: Mapping[str, str], *, read_secrets: bool = True) -> Self:
+        """Raises InvalidFiles with every fault found.
+
+        Without `read_secrets` variables and files that hold secrets need not be there: to check a
+        file on another machine than the one it is for.
+        """
+        text = _read(path)
+        document = _parse(path, text)
+        overrides, faults = _overrides(cls, env)
+        places = Places(str(path), text, _paths(overrides))
+        faults += literal_secrets(document, places)
+        if faults:
+            # Unknown keys would otherwise be reported a second time, as just that.
+            raise InvalidFiles(faults)
+        try:
+            settings = cls(**_merged(document, overrides))
+        except ValidationError as error:
+            raise InvalidFiles(explain(cls, error, places)) from None
+        settled, faults = settle(
+            settings, path.resolve().parent, env if read_secrets else None, places
+        )
+        if faults:
+            raise InvalidFiles(faults)
+        return settled
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the base class's signature
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` hands over: the process's environment is not read behind its back."""
+        return (init_settings,)
+
+
+def settings_schema() -> dict[str, Any]:
+    """JSON Schema of `triage.toml`, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Settings.model_json_schema(),
+    }
+
+
+RELOADABLE = frozenset({"sop", "sources", "intake"})
+
+
+def restart_needed(old: Settings, new: Settings) -> list[str]:
+    """Key paths that differ and that a reload does not take up: all but those of sop, sources and
+    intake, and the log level. A token or signing secret with a new value counts as changed."""
+    changed = []
+    for name in type(old).model_fields:
+        if name in RELOADABLE:
+            continue
+        before, after = getattr(old, name), getattr(new, name)
+        if name == "sinks":
+            changed += [
+                f"sinks.{sink}"
+                for sink in sorted({*before, *after})
+                if before.get(sink) != after.get(sink)
+            ]
+            continue
+        changed += [
+            f"{name}.{key}"
+            for key in type(before).model_fields
+            if f"{name}.{key}" != "log.level" and getattr(before, key) != getattr(after, key)
+        ]
+    return changed
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            body = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise _invalid(
+            path, 0, f"cannot be read: {error.strerror}", "make a project with: triage init DIR"
+        ) from error
+    if len(body) > MAX_FILE_BYTES:
+        raise _invalid(path, 0, f"is larger than {MAX_FILE_BYTES} bytes", "is it the right file?")
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        raise _invalid(path, line, "is not UTF-8", "save the file as UTF-8") from error
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        problem = str(error) or "is nested too deeply"
+        at = re.search(r" \(at line ([0-9]+), column ([0-9]+)\)$", problem)
+        line = int(at[1]) if at else text.count("\n") + 1
+        problem = problem.removesuffix(at[0] if at else " (at end of document)")
+        raise _invalid(path, line, f"is not TOML: {problem}", "see https://toml.io") from error
+
+
+def _invalid(path: Path, line: int, problem: str, fix: str) -> InvalidFiles:
+    return InvalidFiles([Finding(file=str(path), line=line, problem=problem, fix=fix)])
+
+
+class _Environment(EnvSettingsSource):
+    """The variables of a given mapping instead of those of the process."""
+
+    def __init__(self, settings_cls: type[BaseSettings], env: Mapping[str, str]) -> None:
+        self._given = {name.lower(): value for name, value in env.items()}
+        super().__init__(settings_cls)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return self._given
+
+
+def _overrides(
+    cls: type[BaseSettings], env: Mapping[str, str]
+) -> tuple[dict[str, Any], list[Finding]]:
+    given: dict[str, str] = {}
+    faults = []
+    for name, value in env.items():
+        section, delimiter, key = name.removeprefix(PREFIX).partition("__")
+        if not name.startswith(PREFIX) or not delimiter:
+            continue
+        if section.lower() in cls.model_fields and key:
+            given[name] = value
+        else:
+            known = ", ".join(section.upper() for section in cls.model_fields)
+            faults.append(
+                Finding(
+                    file=f"environment variable {name}",
+                    problem="names no setting",
+                    fix=f"write {PREFIX}<SECTION>__<KEY> with one of the sections {known}",
+                )
+            )
+    try:
+        return _Environment(cls, given)(), faults
+    except SettingsError as error:
+        faults.append(
+            Finding(
+                file="environment",
+                problem=str(error),
+                fix="lists and tables are written as JSON",
+            )
+        )
+        return {}, faults
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            merged[key] = _merged(under, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _paths(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    found: set[tuple[str, ...]] = set()
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            found |= _paths(value, (*above, key))
+        else:
+            found.add((*above, key))
+    return found

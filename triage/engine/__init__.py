@@ -1,0 +1,1 @@
+"""One alert to one decision, under one deadline and one pinned snapshot."""

@@ -1,0 +1,321 @@
+"""Evaluates the layers of one attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
+from triage.evaluation.answers import AnswerBook, Ticket
+from triage.evaluation.context import ToolContext
+from triage.evaluation.guard import Answered, Unanswered
+from triage.evaluation.judge import (
+    MAX_QUERIES,
+    Marker,
+    check_query,
+    checked,
+    collect_queries,
+    judge,
+    raised,
+)
+from triage.library.catalogue import Library, Tool
+from triage.model.alert import Alert
+from triage.model.decision import AnsweredBy, Asked, Failure, NodeId, NodeResult
+from triage.model.query import Answer, Query
+from triage.model.verdict import Verdict
+from triage.ports import Fallback, FallbackRequest, Lane
+from triage.sop.procedure import Node, SiteProfile, Sop
+from triage.telemetry.decision_metrics import NodeMetrics
+
+FALLBACK_SATURATED = "fallback_saturated"
+
+
+@dataclass(slots=True)
+class _Plan:
+    node: Node
+    context: ToolContext
+    tool: Tool | None = None
+    tickets: tuple[Ticket, ...] = ()
+    failed: ToolFailed | SourceFailed | None = None
+    verdict: Verdict | None = None
+    asked: list[Asked] = field(default_factory=list)
+    evaluate_s: float = 0.0
+
+
+class Attempt:
+    """One attempt at one alert. Results depend on the answers only, never on their order.
+
+    `sources_s` and `evaluate_s` add up the time spent waiting for answers and in tools.
+    """
+
+    def __init__(
+        self,
+        *,
+        alert: Alert,
+        sop: Sop,
+        library: Library,
+        profile: SiteProfile,
+        book: AnswerBook,
+        monotonic: Callable[[], float],
+        marker: Marker,
+        metrics: NodeMetrics,
+        lane: Lane,
+        fallback: Fallback | None = None,
+        fallback_deadline: float = 0.0,
+    ) -> None:
+        self._alert = alert
+        self._sop = sop
+        self._library = library
+        self._profile = profile
+        self._book = book
+        self._monotonic = monotonic
+        self._marker = marker
+        self._metrics = metrics
+        self._lane = lane
+        self._fallback = fallback
+        self._fallback_deadline = fallback_deadline
+        self._plans: dict[NodeId, _Plan] = {}
+        self._verdicts: dict[NodeId, Verdict] = {}
+        self.sources_s = 0.0
+        self.evaluate_s = 0.0
+
+    def prefetch(self, nodes: Iterable[NodeId]) -> None:
+        """Collect what the nodes' tools ask, and start asking."""
+        for node in nodes:
+            if node not in self._plans:
+                self._plans[node] = self._plan(node)
+
+    async def evaluate(self, nodes: tuple[NodeId, ...], layer: int) -> dict[NodeId, NodeResult]:
+        """Results of one layer, in the order of `nodes`."""
+        began = self._monotonic()
+        self.prefetch(nodes)
+        plans = [self._plans[node] for node in nodes]
+        asking = self._monotonic()
+        waited = False
+        for plan in plans:
+            if plan.tickets and await self._book.settle(plan.tickets):
+                waited = True
+        self._book.round_trips += waited
+        dynamic = [plan for plan in plans if plan.tool is not None and plan.tool.dynamic]
+        if dynamic:
+            await self._judge_in_steps(dynamic)
+        answered = self._monotonic()
+        self.sources_s += answered - asking
+        for plan in plans:
+            self._take_replies(plan)
+            if plan.tool is not None and not plan.tool.dynamic and plan.failed is None:
+                self._judge(plan, plan.tool)
+        judged = self._monotonic()
+        self.evaluate_s += (judged - answered) + (asking - began)
+        results = {plan.node.node: self._result(plan, layer, judged - began) for plan in plans}
+        if self._fallback is not None:
+            await self._fall_back(self._fallback, plans, results, began)
+        for node, result in results.items():
+            if result.verdict is not None:
+                self._verdicts[node] = result.verdict
+            cell = self._metrics.cell(node)
+            cell.record(result.word, result.answered_by, result.elapsed_ms / 1000)
+            if result.failure is not None:
+                cell.failure(result.failure.reason)
+            if result.tool_failure is not None:
+                cell.failure(result.tool_failure.reason)
+        return results
+
+    def _plan(self, node_id: NodeId) -> _Plan:
+        node = self._sop.nodes[node_id]
+        plan = _Plan(node, ToolContext(self._alert, self._profile))
+        found = self._library.get(node_id)
+        if isinstance(found, ToolFailed):
+            plan.failed = found
+            return plan
+        plan.tool = found
+        try:
+            queries = collect_queries(
+                found,
+                node.sources,
+                self._profile.site.name,
+                self._alert.fired_at,
+                plan.context,
+                self._marker,
+            )
+        except ToolFailed as error:
+            plan.failed = error
+        else:
+            plan.tickets = tuple(map(self._book.want, queries))
+        return plan
+
+    def _take_replies(self, plan: _Plan) -> None:
+        answers: dict[Query, Answer] = {}
+        for ticket in plan.tickets:
+            reply = ticket.reply
+            assert reply is not None
+            plan.asked.append(reply.asked)
+            if isinstance(reply, Answered):
+                answers[ticket.query] = reply.data
+            elif plan.failed is None or not isinstance(plan.failed, SourceFailed):
+                # A source that is down outweighs a rejected query: no fallback in an outage.
+                plan.failed = _failed(reply)
+        if plan.failed is None and plan.tool is not None and not plan.tool.dynamic:
+            plan.context.open_for_judging(self._parents(plan.tool), answers)
+
+    def _judge(self, plan: _Plan, tool: Tool) -> None:
+        began = self._monotonic()
+        try:
+            plan.verdict = judge(
+                tool, self._profile.site.name, self._alert.fired_at, plan.context, self._marker
+            )
+        except ToolFailed as error:
+            plan.failed = error
+        plan.evaluate_s = self._monotonic() - began
+
+    async def _judge_in_steps(self, plans: list[_Plan]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for plan in plans:
+                if plan.failed is None and plan.tool is not None:
+                    group.create_task(self._judge_dynamic(plan, plan.tool))
+
+    async def _judge_dynamic(self, plan: _Plan, tool: Tool) -> None:
+        first: list[ToolFailed | SourceFailed] = []
+
+        async def ask(query: Query) -> Answer:
+            # Kept here too: a tool that swallows the error must not turn an outage into a verdict.
+            if not first:
+                try:
+                    if len(plan.asked) >= MAX_QUERIES:
+                        raise ToolFailed(
+                            ToolFailure.INVALID_QUERIES, f"asked more than {MAX_QUERIES} queries"
+                        )
+                    check_query(query, plan.node.sources)
+                    self._marker.leave()
+                    reply = await self._book.ask(query)
+                    self._marker.enter(tool)
+                    plan.asked.append(reply.asked)
+                    if isinstance(reply, Answered):
+                        return reply.data
+                    raise _failed(reply)
+                except (ToolFailed, SourceFailed) as error:
+                    first.append(error)
+            raise first[0]
+
+        plan.context.open_for_judging(self._parents(tool), {}, ask)
+        self._marker.enter(tool)
+        try:
+            left = self._book.deadline - self._monotonic()
+            async with asyncio.timeout(max(left, 0)):
+                verdict = await tool.evaluate(
+                    self._profile.site.name, self._alert.fired_at, plan.context
+                )
+            plan.verdict = checked(verdict)
+        except TimeoutError:
+            first.append(
+                SourceFailed(SourceFailure.DEADLINE, "cut off by the attempt's deadline")
+            )
+        except (ToolFailed, SourceFailed) as error:
+            first.append(error)
+        except (Exception, SystemExit) as error:
+            first.append(raised(tool, error))
+        finally:
+            self._marker.leave()
+        if first:
+            plan.verdict = None
+            plan.failed = first[0]
+
+    def _parents(self, tool: Tool) -> Mapping[str, Verdict]:
+        if not tool.reads_parents:
+            return _NO_PARENTS
+        return {
+            parent: self._verdicts[parent]
+            for parent in tool.reads_parents
+            if parent in self._verdicts
+        }
+
+    def _result(self, plan: _Plan, layer: int, elapsed_s: float) -> NodeResult:
+        tool = plan.tool
+        failed = plan.failed
+        return NodeResult(
+            node=plan.node.node,
+            kind=plan.node.kind,
+            layer=layer,
+            verdict=plan.verdict,
+            failure=Failure(reason=failed.reason, detail=failed.detail) if failed else None,
+            answered_by=AnsweredBy.NOBODY if failed else AnsweredBy.TOOL,
+            tool_version=tool.version if tool else 0,
+            tool_sha256=tool.sha256 if tool else "",
+            asked=tuple(plan.asked),
+            elapsed_ms=elapsed_s * 1000,
+            evaluate_ms=plan.evaluate_s * 1000,
+        )
+
+    async def _fall_back(
+        self,
+        fallback: Fallback,
+        plans: list[_Plan],
+        results: dict[NodeId, NodeResult],
+        began: float,
+    ) -> None:
+        broken = [plan for plan in plans if isinstance(plan.failed, ToolFailed)]
+        if not broken:
+            return
+        if not await self._lane.enter_slow():
+            for plan in broken:
+                result = results[plan.node.node]
+                results[plan.node.node] = result._replace(
+                    failure=Failure(
+                        reason=FALLBACK_SATURATED,
+                        detail="every slot of the slow lane is taken",
+                    ),
+                    tool_failure=result.failure,
+                )
+            return
+        async with asyncio.TaskGroup() as group:
+            for plan in broken:
+                group.create_task(self._answer_by_fallback(fallback, plan, results, began))
+
+    async def _answer_by_fallback(
+        self,
+        fallback: Fallback,
+        plan: _Plan,
+        results: dict[NodeId, NodeResult],
+        began: float,
+    ) -> None:
+        result = results[plan.node.node]
+        assert result.failure is not None
+        answer = await fallback.answer(
+            FallbackRequest(
+                alert=self._alert,
+                node=plan.node.node,
+                reason=result.failure.reason,
+                detail=result.failure.detail,
+                params=self._profile.params,
+                parents=self._parents(plan.tool) if plan.tool else _NO_PARENTS,
+            ),
+            timeout_s=max(0.0, self._fallback_deadline - self._monotonic()),
+        )
+        elapsed_ms = (self._monotonic() - began) * 1000
+        if answer.verdict is None:
+            results[plan.node.node] = result._replace(
+                failure=Failure(reason=answer.reason, detail=answer.detail),
+                tool_failure=result.failure,
+                elapsed_ms=elapsed_ms,
+            )
+            return
+        results[plan.node.node] = result._replace(
+            verdict=answer.verdict,
+            failure=None,
+            tool_failure=result.failure,
+            answered_by=AnsweredBy.FALLBACK,
+            elapsed_ms=elapsed_ms,
+        )
+
+
+_NO_PARENTS: Mapping[str, Any] = {}
+
+
+def _failed(reply: Unanswered) -> ToolFailed | SourceFailed:
+    failure = reply.asked.failure
+    assert failure is not None
+    if reply.tool_at_fault:
+        return ToolFailed(ToolFailure(failure.reason), failure.detail)
+    return SourceFailed(SourceFailure(failure.reason), failure.detail)

@@ -1,0 +1,244 @@
+"""What the daemon is and holds right now: ledger, tools, build, loop, slots, snapshot."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from triage.ports import Ledger
+from triage.telemetry.instruments import HotCounter, HotGauge, HotHistogram
+
+LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)  # seconds
+LANES = ("fast", "slow")
+RELOAD_RESULTS = ("ok", "refused")
+SHORT_SHA = 12  # hex characters of a hash in a label: enough to tell versions apart
+
+
+class LedgerMetrics(Collector):
+    """The store's ledger as of the last `update`.
+
+    Exposes nothing before the first one: the counters continue over restarts, and a zero before
+    the true figure would look like that many alerts in one scrape interval.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._families: list[Metric] = []
+        registry.register(self)
+
+    def update(self, ledger: Ledger, now: datetime, *, in_progress: int = 0) -> None:
+        """`now` is aware UTC. `in_progress` of the pending alerts are with a worker already."""
+        oldest = ledger.oldest_pending_at
+        age = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
+        self._families = [
+            _counter("triage_alerts_accepted", "Alerts made durable.", ledger.accepted),
+            _counter("triage_alerts_decided", "Alerts with a durable decision.", ledger.decided),
+            _counter(
+                "triage_alerts_dead_lettered",
+                "Alerts set aside after too many attempts.",
+                ledger.dead_lettered,
+            ),
+            _counter("triage_alerts_discarded", "Alerts a person took out.", ledger.discarded),
+            _gauge("triage_alerts_pending", "Alerts accepted and not decided.", ledger.pending),
+            _gauge(
+                "triage_ledger_balanced",
+                "1 while accepted = decided + pending + dead-lettered + discarded.",
+                ledger.balances,
+            ),
+            _gauge(
+                "triage_queue_depth",
+                "Pending alerts that no worker has begun.",
+                max(0, ledger.pending - in_progress),
+            ),
+            _gauge("triage_queue_oldest_age_seconds", "Age of the oldest pending alert.", age),
+            _gauge("triage_outbox_pending", "Messages yet to be delivered.", ledger.outbox_pending),
+            _gauge(
+                "triage_outbox_given_up",
+                "Messages that a sink refused, or that grew too old.",
+                ledger.outbox_given_up,
+            ),
+        ]
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRow:
+    """The active tool of one node. `sha256` is the whole hash, `status` its word in the manifest;
+    a stale tool was made from another text than the node has now."""
+
+    node: str
+    version: int
+    sha256: str
+    status: str
+    stale: bool
+
+
+class ToolMetrics(Collector):
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._families: list[Metric] = self._build((), {})
+        registry.register(self)
+
+    def update(self, tools: Iterable[ToolRow], broken: Mapping[str, str]) -> None:
+        """`broken` maps a node whose tool cannot be used to the reason (a ToolFailure value)."""
+        self._families = self._build(tools, broken)
+
+    @staticmethod
+    def _build(tools: Iterable[ToolRow], broken: Mapping[str, str]) -> list[Metric]:
+        info = InfoMetricFamily("triage_tool", "The active tool of each node.")
+        for tool in tools:
+            info.add_metric(
+                (),
+                {
+                    "node": tool.node,
+                    "version": str(tool.version),
+                    "sha256": tool.sha256[:SHORT_SHA],
+                    "status": tool.status,
+                    "stale": "true" if tool.stale else "false",
+                },
+            )
+        unusable = GaugeMetricFamily(
+            "triage_tool_broken",
+            "1 for each node whose tool cannot be used.",
+            labels=("node", "reason"),
+        )
+        for node, reason in broken.items():
+            unusable.add_metric((node, reason), 1)
+        return [info, unusable]
+
+    def describe(self) -> Iterable[Metric]:
+        return self._build((), {})
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+class BuildMetrics(Collector):
+    def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
+        self._labels = {"version": version, "python": platform.python_version()}
+        registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        info = InfoMetricFamily("triage_build", "What runs.", value=self._labels)
+        return [info]
+
+
+class SnapshotMetrics(Collector):
+    """The procedure in force."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._labels: dict[str, str] | None = None
+        registry.register(self)
+
+    def update(self, *, sop: str, sop_version: int, sop_sha256: str) -> None:
+        self._labels = {
+            "sop": sop,
+            "sop_version": str(sop_version),
+            "sop_sha256": sop_sha256[:SHORT_SHA],
+        }
+
+    def collect(self) -> Iterable[Metric]:
+        info = InfoMetricFamily("triage_snapshot", "The procedure in force.")
+        if self._labels is not None:
+            info.add_metric((), self._labels)
+        return [info]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneUse:
+    """Slots of one lane: how many there are, how many are taken."""
+
+    slots: int
+    in_use: int
+
+
+class LaneMetrics(Collector):
+    """Reads the lanes when it is asked; zeros until `watch` has said where they are."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._read: Callable[[], Mapping[str, LaneUse]] = dict
+        registry.register(self)
+
+    def watch(self, read: Callable[[], Mapping[str, LaneUse]]) -> None:
+        """`read` maps `fast` and `slow` to their use; called on whichever thread renders."""
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        lanes = self._read()
+        slots = GaugeMetricFamily(
+            "triage_slots", "Alerts that can be decided at once.", labels=("lane",)
+        )
+        in_use = GaugeMetricFamily("triage_slots_in_use", "Alerts being decided.", labels=("lane",))
+        for lane in LANES:
+            use = lanes.get(lane, LaneUse(slots=0, in_use=0))
+            slots.add_metric((lane,), use.slots)
+            in_use.add_metric((lane,), use.in_use)
+        return [slots, in_use]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeMetrics:
+    snapshot: SnapshotMetrics
+    lanes: LaneMetrics
+    store_up: HotGauge
+    lag: HotHistogram
+    last_lag: HotGauge
+    reloads: HotCounter
+
+    @classmethod
+    def register(cls, registry: CollectorRegistry) -> RuntimeMetrics:
+        reloads = HotCounter(
+            "triage_reloads_total", "Reloads by result.", ("result",), registry=registry
+        )
+        for result in RELOAD_RESULTS:
+            reloads.labels(result)
+        return cls(
+            snapshot=SnapshotMetrics(registry),
+            lanes=LaneMetrics(registry),
+            store_up=HotGauge(
+                "triage_store_up",
+                "1 while the store answers; while it does not, the ledger shown is the last known.",
+                registry=registry,
+            ),
+            lag=HotHistogram(
+                "triage_event_loop_lag_seconds",
+                "How much later than asked the event loop woke a timer.",
+                buckets=LAG_BUCKETS,
+                registry=registry,
+            ),
+            last_lag=HotGauge(
+                "triage_event_loop_lag_last_seconds",
+                "The last observation of the event loop's lag.",
+                registry=registry,
+            ),
+            reloads=reloads,
+        )
+
+    def loop_lag(self, seconds: float) -> None:
+        self.lag.labels().observe(seconds)
+        self.last_lag.labels().set(seconds)
+
+    def reload(self, *, accepted: bool) -> None:
+        self.reloads.labels("ok" if accepted else "refused").inc()
+
+
+def _counter(name: str, documentation: str, value: float) -> Metric:
+    return CounterMetricFamily(name, documentation, value=value)
+
+
+def _gauge(name: str, documentation: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, documentation, value=value)

@@ -1,0 +1,122 @@
+"""Sends what decisions left in the outbox, until the sink took it or refused it for good."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from triage.errors import DeliveryRejected, Overloaded, StoreError, TriageError
+from triage.ports import Clock, Outbox, OutboxRow, Sink
+from triage.telemetry.edge_metrics import SinkCell
+
+POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxOptions:
+    """Attempt n waits `first_retry_s * 2**(n-1)`, at most `last_retry_s`, half of it at random.
+    After `max_attempts` (about a day at the defaults) a message is given up."""
+
+    concurrency: int = 4
+    first_retry_s: float = 1.0
+    last_retry_s: float = 300.0
+    max_attempts: int = 300
+
+
+class OutboxSender:
+    """One sink's deliveries. `run` ends when `stop` was called and no send is under way."""
+
+    def __init__(
+        self,
+        *,
+        sink: Sink,
+        outbox: Outbox,
+        clock: Clock,
+        metrics: SinkCell,
+        options: OutboxOptions,
+        wake: asyncio.Event,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._sink = sink
+        self._outbox = outbox
+        self._clock = clock
+        self._metrics = metrics
+        self._options = options
+        self._wake = wake
+        self._jitter = jitter
+        self._stopping = False
+        self._log = structlog.get_logger("triage.outbox").bind(sink=sink.name)
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                rows = await self._outbox.due(
+                    self._sink.name, now=self._clock.now(), limit=self._options.concurrency
+                )
+                if rows:
+                    await self._send_all(rows)
+                    continue
+            except StoreError as error:
+                self._log.warning("outbox_failed", error=str(error))
+            try:
+                async with asyncio.timeout(POLL_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _send_all(self, rows: list[OutboxRow]) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._send(row)) for row in rows]
+        delivered = [row.row for row, task in zip(rows, tasks, strict=True) if task.result()]
+        if delivered:
+            await self._outbox.delivered(delivered)
+
+    async def _send(self, row: OutboxRow) -> bool:
+        began = self._clock.monotonic()
+        result = "delivered"
+        try:
+            await self._sink.send(row.key, row.body)
+        except DeliveryRejected as error:
+            result = "given_up"
+            await self._record_failure(row, error, None)
+        except (TriageError, OSError) as error:
+            result = "retried"
+            after = error.retry_after_s if isinstance(error, Overloaded) else None
+            if row.attempts + 1 >= self._options.max_attempts:
+                result = "given_up"
+                await self._record_failure(row, error, None)
+            else:
+                await self._record_failure(row, error, self._retry_at(row.attempts, after))
+        self._metrics.record(result, self._clock.monotonic() - began)
+        return result == "delivered"
+
+    async def _record_failure(
+        self, row: OutboxRow, error: Exception, until: datetime | None
+    ) -> None:
+        """A StoreError here leaves the row due: it is sent again with the same key and body."""
+        text = f"{type(error).__name__}: {error}"[:1000]
+        try:
+            if until is None:
+                self._log.error("message_given_up", key=row.key, error=text)
+                await self._outbox.give_up(row.row, error=text)
+            else:
+                self._log.warning("message_postponed", key=row.key, error=text)
+                await self._outbox.postpone(row.row, until=until, error=text)
+        except StoreError as store_error:
+            self._log.warning("outbox_failed", error=str(store_error))
+
+    def _retry_at(self, attempts: int, retry_after_s: int | None) -> datetime:
+        options = self._options
+        wait = min(options.last_retry_s, options.first_retry_s * 2 ** min(attempts, 30))
+        wait = wait / 2 + wait / 2 * self._jitter()
+        return self._clock.now() + timedelta(seconds=max(wait, retry_after_s or 0))

@@ -1,0 +1,286 @@
+"""From a delivery to a stored decision."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from triage.engine.engine import Decided, Engine, as_resolved
+from triage.engine.snapshot import SnapshotHolder
+from triage.errors import StoreError
+from triage.model.alert import Alert, AlertId
+from triage.model.canonical import canonical_json
+from triage.model.decision import Decision, decision_document
+from triage.ports import (
+    AlertLog,
+    AlertStatus,
+    Clock,
+    CommitStatus,
+    DecisionLog,
+    Delivery,
+    Message,
+    Queue,
+    StoredAlert,
+)
+from triage.telemetry.decision_metrics import DecisionMetrics
+from triage.worker.lanes import Lanes, Slot
+
+RECEIVE_WAIT_S = 1.0
+RETRY_DELAY_S = 1.0
+SWEEP_LIMIT = 1_000
+ATTEMPTS_USED_UP = "attempts_used_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """An alert whose attempts end without a decision `max_attempts` times is dead-lettered.
+    Leases are renewed three times within `lease_s`. `sinks` are told of every decision."""
+
+    max_attempts: int = 5
+    lease_s: float = 30.0
+    sweep_s: float = 10.0
+    sinks: tuple[str, ...] = ()
+
+
+class Worker:
+    """`run` takes deliveries until `stop`; then it ends when those under way are settled.
+
+    Acks come after the durable commit. A StoreError gives the delivery back; so does a fault of
+    this project, which the attempts then bound. Cancelling `run` cancels what is under way and
+    gives its deliveries back.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue: Queue,
+        alerts: AlertLog,
+        decisions: DecisionLog,
+        engine: Engine,
+        snapshots: SnapshotHolder,
+        lanes: Lanes,
+        clock: Clock,
+        metrics: DecisionMetrics,
+        options: WorkerOptions,
+        on_commit: Callable[[], None],
+    ) -> None:
+        self._queue = queue
+        self._alerts = alerts
+        self._decisions = decisions
+        self._engine = engine
+        self._snapshots = snapshots
+        self._lanes = lanes
+        self._clock = clock
+        self._metrics = metrics
+        self._options = options
+        self._on_commit = on_commit
+        self._stopping = asyncio.Event()
+        self._held: dict[str, Delivery] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._log = structlog.get_logger("triage.worker")
+
+    @property
+    def under_way(self) -> int:
+        return len(self._tasks)
+
+    def stop(self) -> None:
+        """Take no more deliveries."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        renewing = asyncio.create_task(self._renew_leases())
+        sweeping = asyncio.create_task(self._sweep())
+        receiving = asyncio.create_task(self._receive())
+        sides = {renewing, sweeping, receiving}
+        try:
+            # Whichever ends first is either receiving, told to stop, or a side task that died:
+            # a worker that no longer renews or sweeps must not limp on.
+            done, _ = await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            for task in (*sides, *self._tasks):
+                task.cancel()
+            await asyncio.gather(*sides, *self._tasks, return_exceptions=True)
+
+    async def _receive(self) -> None:
+        while not self._stopping.is_set():
+            free = await self._free_slots()
+            if not free:
+                return
+            try:
+                received = await self._queue.receive(limit=free, wait_s=RECEIVE_WAIT_S)
+                if self._stopping.is_set():
+                    # Not cancelled instead: a receive cut off after it claimed would keep its
+                    # deliveries from everyone until their leases end.
+                    await self._queue.settle(returned=received)
+                    return
+            except StoreError as error:
+                self._log.warning("receive_failed", error=str(error))
+                await self._pause(RETRY_DELAY_S)
+                continue
+            for delivery in received:
+                self._start(delivery)
+
+    async def _free_slots(self) -> int:
+        """How many deliveries may be received; 0 once told to stop."""
+        if self._lanes.free > 0:
+            return self._lanes.free
+        freed = asyncio.ensure_future(self._lanes.wait_for_free())
+        stopped = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({freed, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            return 0 if self._stopping.is_set() else freed.result()
+        finally:
+            freed.cancel()
+            stopped.cancel()
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep, but not past a stop."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _start(self, delivery: Delivery) -> None:
+        task = asyncio.create_task(self._work(delivery, self._lanes.take()))
+        self._held[delivery.token] = delivery
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, delivery: Delivery, slot: Slot) -> None:
+        try:
+            await self._attempt(delivery, slot)
+        except asyncio.CancelledError:
+            await self._give_back(delivery, 0.0)
+            raise
+        except StoreError as error:
+            self._log.warning("attempt_failed", alert_id=delivery.alert_id, error=str(error))
+            await self._give_back(delivery, RETRY_DELAY_S)
+        except Exception:
+            # A fault of this project. The alert is given back, and its attempts are counted, so
+            # it ends as a dead letter with this line in the log instead of taking the daemon.
+            self._log.exception("attempt_crashed", alert_id=delivery.alert_id)
+            await self._give_back(delivery, RETRY_DELAY_S)
+        finally:
+            slot.release()
+            self._held.pop(delivery.token, None)
+
+    async def _give_back(self, delivery: Delivery, delay_s: float) -> None:
+        try:
+            await self._queue.settle(returned=[delivery], delay_s=delay_s)
+        except StoreError as error:
+            # Its lease ends by itself, and the sweeper finds what no queue holds.
+            self._log.warning("give_back_failed", alert_id=delivery.alert_id, error=str(error))
+
+    async def _attempt(self, delivery: Delivery, slot: Slot) -> None:
+        stored = await self._alerts.begin_attempt(delivery.alert_id)
+        if stored is None or stored.status is not AlertStatus.PENDING:
+            await self._queue.settle(acked=[delivery])
+            return
+        if stored.attempts >= self._options.max_attempts:
+            await self._dead_letter(delivery, stored)
+            return
+        snapshot = self._snapshots.pin()
+        try:
+            decided = await self._engine.decide(
+                stored.alert, snapshot, lane=slot, attempt=stored.attempts + 1
+            )
+        finally:
+            await self._snapshots.release(snapshot)
+        storing = self._clock.monotonic()
+        decision = await self._commit(decided)
+        store_s = self._clock.monotonic() - storing
+        if decision is not None:
+            self._tell(stored.alert, decision, store_s)
+        await self._queue.settle(acked=[delivery])
+
+    async def _commit(self, decided: Decided) -> Decision | None:
+        """The decision as stored, None when another attempt was first."""
+        decision = decided.decision
+        status = await self._decisions.commit(
+            decision, decided.evidence, self._messages(decision)
+        )
+        if status is CommitStatus.RESOLVED_MEANWHILE:
+            decision = as_resolved(decision)
+            status = await self._decisions.commit(
+                decision, decided.evidence, self._messages(decision)
+            )
+        if status is not CommitStatus.COMMITTED:
+            return None
+        self._on_commit()
+        return decision
+
+    def _messages(self, decision: Decision) -> Sequence[Message]:
+        if not self._options.sinks:
+            return ()
+        body = canonical_json(decision_document(decision))
+        key = message_key(decision.alert_id)
+        return [Message(sink=sink, key=key, body=body) for sink in self._options.sinks]
+
+    async def _dead_letter(self, delivery: Delivery, stored: StoredAlert) -> None:
+        detail = f"{stored.attempts} attempts ended without a decision"
+        if await self._alerts.dead_letter(delivery.alert_id, ATTEMPTS_USED_UP, detail):
+            self._log.error("dead_lettered", alert_id=delivery.alert_id, detail=detail)
+        await self._queue.settle(acked=[delivery])
+
+    def _tell(self, alert: Alert, decision: Decision, store_s: float) -> None:
+        total_s = max(0.0, (self._clock.now() - alert.accepted_at).total_seconds())
+        metrics = self._metrics
+        metrics.decided(decision.outcome, degraded=decision.degraded, seconds=total_s)
+        metrics.queue_wait.observe(decision.stages_ms["queue_wait"] / 1000)
+        metrics.store.observe(store_s)
+        if decision.nodes:
+            metrics.sources.observe(decision.stages_ms["sources"] / 1000)
+            metrics.evaluate.observe(decision.stages_ms["evaluate"] / 1000)
+        self._log.info(
+            "decided",
+            alert_id=alert.alert_id,
+            alarm=alert.alarm,
+            site=decision.site,
+            entity=alert.entity,
+            outcome=decision.outcome.value,
+            reason=decision.reason,
+            degraded=decision.degraded,
+            root_causes=[cause.node for cause in decision.root_causes],
+            actions=[action.action for action in decision.actions],
+            sop_version=decision.pinned.sop_version,
+            total_ms=round(total_s * 1000, 3),
+        )
+
+    async def _renew_leases(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.lease_s / 3)
+            if not self._held:
+                continue
+            try:
+                await self._queue.extend(list(self._held.values()))
+            except StoreError as error:
+                # Losing a lease costs a second attempt, never a second decision.
+                self._log.warning("lease_renewal_failed", error=str(error))
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                unheld = await self._alerts.unheld(
+                    older_than=self._clock.now() - timedelta(seconds=self._options.sweep_s),
+                    limit=SWEEP_LIMIT,
+                )
+                if unheld:
+                    await self._queue.publish(unheld)
+                    self._log.info("swept", alerts=len(unheld))
+            except StoreError as error:
+                self._log.warning("sweep_failed", error=str(error))
+            await asyncio.sleep(self._options.sweep_s)
+
+
+def message_key(alert_id: AlertId) -> str:
+    """The idempotency key of a decision's message."""
+    return f"{alert_id}:decision"
