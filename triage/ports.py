@@ -188,6 +188,8 @@ class OutboxRow:
     key: str
     body: bytes
     attempts: int
+    posted_at: datetime
+    """When the decision was committed, aware UTC."""
 
 
 class Outbox(Protocol):

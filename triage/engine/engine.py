@@ -17,6 +17,7 @@ from triage.model.decision import (
     DroppedAction,
     DropReason,
     Edge,
+    NodeId,
     NodeResult,
     Outcome,
     decision_sha256,
@@ -134,7 +135,7 @@ class Engine:
                 case _:
                     assert_never(step)
 
-    def _downstream(self, alert: Alert, snapshot: Snapshot) -> tuple[str, ...]:
+    def _downstream(self, alert: Alert, snapshot: Snapshot) -> tuple[NodeId, ...]:
         alarm = snapshot.sop.aliases.get(alert.alarm, alert.alarm)
         return snapshot.downstream[alarm]
 

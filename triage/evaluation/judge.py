@@ -132,34 +132,57 @@ def _run(tool: Tool, marker: Marker, function: Callable[..., Any], *arguments: A
 
 
 def _problem(verdict: Any) -> str:
+    """What is wrong with it, "" if nothing is. A tool's annotations bind nobody: every field is
+    looked at as if it could be anything."""
     if not isinstance(verdict, Verdict):
         return f"evaluate() returned {type(verdict).__name__}, not a Verdict"
-    if not isinstance(verdict.value, Truth):
-        return f"the verdict's value is {type(verdict.value).__name__}, not a Truth"
-    if not isinstance(verdict.explanation, str) or len(verdict.explanation) > MAX_TEXT:
+    value: Any = verdict.value
+    if not isinstance(value, Truth):
+        return f"the verdict's value is {type(value).__name__}, not a Truth"
+    if not _is_text(verdict.explanation, MAX_TEXT):
         return f"the explanation must be text of at most {MAX_TEXT} characters"
-    if not isinstance(verdict.subject, str) or len(verdict.subject) > MAX_NAME:
+    if not _is_text(verdict.subject, MAX_NAME):
         return f"the subject must be text of at most {MAX_NAME} characters"
-    if not isinstance(verdict.clauses, tuple) or len(verdict.clauses) > MAX_CLAUSES:
+    clauses: Any = verdict.clauses
+    if not isinstance(clauses, tuple) or len(clauses) > MAX_CLAUSES:
         return f"clauses must be a tuple of at most {MAX_CLAUSES}"
-    for clause in verdict.clauses:
-        if not isinstance(clause, Clause):
-            return f"a clause is a {type(clause).__name__}"
-        if not (
-            _is_observed(clause.observed)
-            and _is_observed(clause.threshold)
-            and (clause.holds is None or isinstance(clause.holds, bool))
-        ):
-            return f"clause {str(clause.name)[:MAX_NAME]!r} holds a value that is no number or text"
-        for text in (clause.name, clause.op, clause.unit):
-            if not isinstance(text, str) or len(text) > MAX_NAME:
-                return f"a clause's name, op and unit must be text of at most {MAX_NAME}"
+    for clause in clauses:
+        if problem := _clause_problem(clause):
+            return problem
     return ""
+
+
+def _clause_problem(clause: Any) -> str:
+    if not isinstance(clause, Clause):
+        return f"a clause is a {type(clause).__name__}"
+    holds: Any = clause.holds
+    if not (
+        _is_observed(clause.observed)
+        and _is_observed(clause.threshold)
+        and (holds is None or isinstance(holds, bool))
+    ):
+        return f"clause {str(clause.name)[:MAX_NAME]!r} holds a value that is no number or text"
+    for text in (clause.name, clause.op, clause.unit):
+        if not _is_text(text, MAX_NAME):
+            return f"a clause's name, op and unit must be text of at most {MAX_NAME} characters"
+    return ""
+
+
+def _is_text(value: Any, limit: int) -> bool:
+    if not isinstance(value, str) or len(value) > limit:
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate: it has no bytes, so no record could hold it
+        return False
+    return True
 
 
 def _is_observed(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) <= MAX_TEXT
+        return _is_text(value, MAX_TEXT)
     if isinstance(value, int):
         return -(1 << 63) <= value < 1 << 63
     return value is None or isinstance(value, float)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from triage.model.decision import ActionId, Cost, NodeId, NodeKind
+from triage.model.decision import ActionId, Cost, Edge, NodeId, NodeKind
 from triage.model.site import ParamValue, Site
 
 WORDS = ("true", "false", "no_data", "failed")
@@ -20,6 +21,7 @@ class Param:
     unit: str = ""
     minimum: float | None = None
     maximum: float | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +56,22 @@ class Action:
     line: int = 0
 
 
+class Step(NamedTuple):
+    """Where one word of one node leads, in the file's order. `edges` are those of both."""
+
+    edges: tuple[Edge, ...]
+    nodes: tuple[NodeId, ...]
+    actions: tuple[ActionId, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sop:
-    """`nodes` and `actions` keep the file's order, which breaks ties everywhere."""
+    """`nodes` and `actions` keep the file's order, which breaks ties everywhere.
+
+    `steps` is derived: for every node and word, what the walk would otherwise work out anew for
+    each alert. A constraint that failed has no step to an action: it must not open the way to
+    what it guards.
+    """
 
     name: str
     version: int
@@ -67,6 +82,27 @@ class Sop:
     params: Mapping[str, Param]
     nodes: Mapping[NodeId, Node]
     actions: Mapping[ActionId, Action]
+    steps: Mapping[NodeId, Mapping[str, Step]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        steps = {
+            node.node: {word: self._step(node, word) for word in WORDS}
+            for node in self.nodes.values()
+        }
+        object.__setattr__(self, "steps", steps)
+
+    def _step(self, node: Node, word: str) -> Step:
+        shut = word == "failed" and node.kind is NodeKind.CONSTRAINT
+        nodes = tuple(NodeId(t) for t in node.targets[word] if t in self.nodes)
+        actions = tuple(
+            ActionId(t) for t in node.targets[word] if t not in self.nodes and not shut
+        )
+        edges = tuple(
+            Edge(origin=node.node, on=word, target=target)
+            for target in node.targets[word]
+            if target in nodes or target in actions
+        )
+        return Step(edges, nodes, actions)
 
     def entry(self, alarm: str) -> tuple[NodeId, ...] | None:
         """The nodes an alarm enters at, its alias followed; None for an alarm nobody routed."""

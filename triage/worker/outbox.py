@@ -20,12 +20,12 @@ POLL_S = 1.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxOptions:
     """Attempt n waits `first_retry_s * 2**(n-1)`, at most `last_retry_s`, half of it at random.
-    After `max_attempts` (about a day at the defaults) a message is given up."""
+    A message that failed when it is older than `max_age_s` is given up."""
 
     concurrency: int = 4
     first_retry_s: float = 1.0
     last_retry_s: float = 300.0
-    max_attempts: int = 300
+    max_age_s: float = 86_400.0
 
 
 class OutboxSender:
@@ -39,7 +39,6 @@ class OutboxSender:
         clock: Clock,
         metrics: SinkCell,
         options: OutboxOptions,
-        wake: asyncio.Event,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._sink = sink
@@ -47,18 +46,22 @@ class OutboxSender:
         self._clock = clock
         self._metrics = metrics
         self._options = options
-        self._wake = wake
+        self._woken = asyncio.Event()
         self._jitter = jitter
         self._stopping = False
         self._log = structlog.get_logger("triage.outbox").bind(sink=sink.name)
 
+    def wake(self) -> None:
+        """Something was committed: look now instead of at the next poll."""
+        self._woken.set()
+
     def stop(self) -> None:
         self._stopping = True
-        self._wake.set()
+        self._woken.set()
 
     async def run(self) -> None:
         while not self._stopping:
-            self._wake.clear()
+            self._woken.clear()
             try:
                 rows = await self._outbox.due(
                     self._sink.name, now=self._clock.now(), limit=self._options.concurrency
@@ -70,7 +73,7 @@ class OutboxSender:
                 self._log.warning("outbox_failed", error=str(error))
             try:
                 async with asyncio.timeout(POLL_S):
-                    await self._wake.wait()
+                    await self._woken.wait()
             except TimeoutError:
                 continue
 
@@ -92,7 +95,7 @@ class OutboxSender:
         except (TriageError, OSError) as error:
             result = "retried"
             after = error.retry_after_s if isinstance(error, Overloaded) else None
-            if row.attempts + 1 >= self._options.max_attempts:
+            if (self._clock.now() - row.posted_at).total_seconds() > self._options.max_age_s:
                 result = "given_up"
                 await self._record_failure(row, error, None)
             else:

@@ -1,0 +1,211 @@
+"""Decisions with what they rest on: one transaction to write, pages to read."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import bindparam, insert, literal, or_, select, update
+
+from triage.adapters.store.cursor import decode_cursor, encode_cursor
+from triage.adapters.store.evidence import load_evidence, pack, purge_some, store_evidence
+from triage.adapters.store.outbox import post
+from triage.adapters.store.readers import Readers
+from triage.adapters.store.schema import ALERTS, DECISIONS, from_us, to_us
+from triage.adapters.store.transaction import Transaction
+from triage.adapters.store.writer import Simple, Writer
+from triage.errors import StoreError
+from triage.model.alert import AlertId
+from triage.model.canonical import canonical_json
+from triage.model.decision import Decision, Outcome, decision_document
+from triage.ports import (
+    AlertStatus,
+    Clock,
+    CommitStatus,
+    DecisionFilter,
+    DecisionPage,
+    Message,
+)
+
+PAGE_LIMIT = 1000
+_NOT_IN_HEAD = ("nodes", "edges", "dropped_actions")
+_LARGE_BYTES = 128 * 1024  # above this, compressing would keep other commits waiting: 1 ms and more
+_PURGE_STEP = 200  # bodies deleted in one transaction, so that commits get in between
+
+_STATE = select(ALERTS.c.status, ALERTS.c.resolved_at).where(
+    ALERTS.c.alert_id == bindparam("wanted")
+)
+_DECIDED = (
+    update(ALERTS)
+    .where(ALERTS.c.alert_id == bindparam("wanted"))
+    .values(status=AlertStatus.DECIDED.value)
+)
+_NEW_DECISION = insert(DECISIONS)
+_GET = select(DECISIONS.c.body, DECISIONS.c.decided_at).where(
+    DECISIONS.c.alert_id == bindparam("wanted")
+)
+_PAGE = (
+    select(DECISIONS.c.head, DECISIONS.c.decided_at, DECISIONS.c.alert_id)
+    .where(
+        *(
+            or_(
+                bindparam(f"its_{name}") == literal(""),
+                DECISIONS.c[name] == bindparam(f"its_{name}"),
+            )
+            for name in ("outcome", "alarm", "site")
+        ),
+        DECISIONS.c.decided_at >= bindparam("since"),
+        DECISIONS.c.decided_at < bindparam("until"),
+        DECISIONS.c.decided_at <= bindparam("from_at"),
+        or_(
+            DECISIONS.c.decided_at < bindparam("from_at"),
+            DECISIONS.c.alert_id < bindparam("from_id"),
+        ),
+    )
+    .order_by(DECISIONS.c.decided_at.desc(), DECISIONS.c.alert_id.desc())
+    .limit(bindparam("at_most"))
+)
+
+_FIRST = -(2**63)
+_LAST = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Commit:
+    """The operation behind `DecisionLog.commit`."""
+
+    decision: Decision
+    evidence: Mapping[str, bytes]
+    messages: Sequence[Message]
+    clock: Clock
+    _head: str = ""
+    _body: bytes = b""
+    _packed: list[tuple[str, bytes]] = field(default_factory=list)
+    _prepared: bool = False
+
+    def prepare(self) -> None:
+        if self._prepared:
+            return
+        document = decision_document(self.decision)
+        self._body = pack(canonical_json(document))
+        for name in _NOT_IN_HEAD:
+            document.pop(name)
+        self._head = canonical_json(document).decode()
+        self._packed = [(digest, pack(body)) for digest, body in self.evidence.items()]
+        self._prepared = True
+
+    def __call__(self, transaction: Transaction) -> CommitStatus:
+        decision = self.decision
+        now = to_us(self.clock.now())
+        state = transaction.row(_STATE, wanted=decision.alert_id)
+        if state is None:
+            raise StoreError(f"alert {decision.alert_id} was never accepted: nothing to decide")
+        status, resolved_at = state
+        if status != AlertStatus.PENDING.value:
+            return CommitStatus.ALREADY_DECIDED
+        if resolved_at is not None and decision.outcome is not Outcome.RESOLVED:
+            return CommitStatus.RESOLVED_MEANWHILE
+        transaction.run(_DECIDED, wanted=decision.alert_id)
+        transaction.run(
+            _NEW_DECISION,
+            alert_id=decision.alert_id,
+            outcome=decision.outcome.value,
+            degraded=int(decision.degraded),
+            alarm=decision.alarm,
+            site=decision.site,
+            entity=decision.entity,
+            decision_sha256=decision.decision_sha256,
+            decided_at=now,
+            head=self._head,
+            body=self._body,
+        )
+        store_evidence(transaction, self._packed, now)
+        post(transaction, decision.alert_id, self.messages, now)
+        transaction.count("pending", -1)
+        transaction.count("decided", 1)
+        return CommitStatus.COMMITTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqliteDecisionLog:
+    """See `triage.ports.DecisionLog`."""
+
+    writer: Writer
+    readers: Readers
+    clock: Clock
+
+    async def commit(
+        self, decision: Decision, evidence: Mapping[str, bytes], messages: Sequence[Message]
+    ) -> CommitStatus:
+        """Raises StoreError, also for an alert that was never accepted."""
+        operation = Commit(
+            decision=decision, evidence=evidence, messages=messages, clock=self.clock
+        )
+        if sum(map(len, evidence.values())) > _LARGE_BYTES:
+            await asyncio.to_thread(operation.prepare)
+        return await self.writer.run(operation, durable=True)
+
+    async def get(self, alert_id: AlertId) -> Mapping[str, Any] | None:
+        def load(transaction: Transaction) -> Mapping[str, Any] | None:
+            found = transaction.row(_GET, wanted=alert_id)
+            if found is not None:
+                return _dated(zlib.decompress(found[0]), found[1])
+            state = transaction.row(_STATE, wanted=alert_id)
+            return None if state is None else {"status": state[0]}
+
+        return await self.readers.run(load)
+
+    async def page(self, wanted: DecisionFilter, *, cursor: str, limit: int) -> DecisionPage:
+        """Newest first; `since` is inclusive, `until` is not; at most PAGE_LIMIT at once."""
+        limit = max(1, min(limit, PAGE_LIMIT))
+
+        def load(transaction: Transaction) -> DecisionPage:
+            from_at, from_id = decode_cursor(transaction, cursor) if cursor else (_LAST, "")
+            found = transaction.rows(
+                _PAGE,
+                its_outcome=wanted.outcome,
+                its_alarm=wanted.alarm,
+                its_site=wanted.site,
+                since=_FIRST if wanted.since is None else to_us(wanted.since),
+                until=_LAST if wanted.until is None else to_us(wanted.until),
+                from_at=from_at,
+                from_id=from_id,
+                at_most=limit + 1,
+            )
+            shown = found[:limit]
+            more = len(found) > limit
+            return DecisionPage(
+                decisions=tuple(_dated(head, decided_at) for head, decided_at, _ in shown),
+                cursor=encode_cursor(transaction, shown[-1][1], shown[-1][2]) if more else "",
+            )
+
+        return await self.readers.run(load)
+
+    async def evidence(self, answer_sha256: str) -> bytes | None:
+        return await self.readers.run(lambda transaction: load_evidence(transaction, answer_sha256))
+
+    async def purge_evidence(self, *, older_than: datetime, max_bytes: int) -> int:
+        """Delete bodies last used before `older_than`, then the longest unused until no more
+        than `max_bytes` (as stored, compressed) are left. Returns how many. Cancellation safe:
+        what is deleted stays so."""
+        before = to_us(older_than)
+        purged = 0
+        while True:
+            step = await self.writer.run(
+                Simple(lambda transaction: purge_some(transaction, before, max_bytes, _PURGE_STEP)),
+                durable=False,
+            )
+            purged += step
+            if not step:
+                return purged
+
+
+def _dated(document: str | bytes, decided_at: int) -> dict[str, Any]:
+    loaded: dict[str, Any] = orjson.loads(document)
+    loaded["decided_at"] = from_us(decided_at).isoformat()
+    return loaded

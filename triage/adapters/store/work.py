@@ -1,0 +1,207 @@
+"""The embedded queue: rows beside the alerts, claimed by lease.
+
+Kept in the alerts' own database so that an accepted alert and its queue row are one transaction.
+Claims and acks need not survive a power cut (the store is the record and a sweeper publishes
+again), so they never wait for an fsync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from sqlalchemy import bindparam, delete, literal, select, update
+
+from triage.adapters.store.schema import ALERTS, QUEUE, from_us, insert_new, to_us
+from triage.adapters.store.transaction import Transaction
+from triage.adapters.store.writer import Simple, Writer
+from triage.model.alert import AlertId, Severity
+from triage.ports import AlertStatus, Clock, Delivery
+
+POLL_S = 1.0  # how late a row is seen that no publish of this process announced
+_REMEMBERED = 20_000  # ids that `accept` enqueued and `publish` has not named yet
+
+_ENQUEUE = insert_new(QUEUE).values(
+    {name: bindparam(name) for name in ("alert_id", "priority", "published_at", "available_at")}
+    | {"token": None}
+)
+_IS_PENDING = select(literal(1)).where(
+    ALERTS.c.alert_id == bindparam("wanted"), ALERTS.c.status == AlertStatus.PENDING.value
+)
+_RECEIVABLE = (
+    select(QUEUE.c.seq, QUEUE.c.alert_id, QUEUE.c.published_at)
+    .where(QUEUE.c.available_at <= bindparam("now"))
+    .order_by(QUEUE.c.priority, QUEUE.c.seq)
+    .limit(bindparam("at_most"))
+)
+_CLAIM = (
+    update(QUEUE)
+    .where(QUEUE.c.seq == bindparam("its_seq"))
+    .values(token=bindparam("its_token"), available_at=bindparam("until"))
+)
+_HELD = (QUEUE.c.alert_id == bindparam("wanted"), QUEUE.c.token == bindparam("its_token"))
+_ACK = delete(QUEUE).where(*_HELD)
+_RETURN = update(QUEUE).where(*_HELD).values(token=None, available_at=bindparam("until"))
+_EXTEND = (
+    update(QUEUE)
+    .where(*_HELD, QUEUE.c.available_at > bindparam("now"))
+    .values(available_at=bindparam("until"))
+)
+
+
+def enqueue(transaction: Transaction, alert_id: AlertId, priority: int, now: int) -> bool:
+    """False when it is queued already."""
+    added = transaction.run(
+        _ENQUEUE, alert_id=alert_id, priority=priority, published_at=now, available_at=now
+    )
+    return added > 0
+
+
+@dataclass(slots=True)
+class SqliteQueue:
+    """See `triage.ports.Queue`. A lease lasts `lease_s` from its claim or its last extension."""
+
+    writer: Writer
+    clock: Clock
+    lease_s: float
+    _tokens: count[int] = field(default_factory=count)
+    _claimant: str = field(default_factory=lambda: secrets.token_hex(8))
+    _published: int = 0
+    _waiting: set[asyncio.Future[None]] = field(default_factory=set)
+    _enqueued: OrderedDict[AlertId, None] = field(default_factory=OrderedDict)
+
+    async def publish(self, alerts: Sequence[tuple[AlertId, Severity]]) -> None:
+        """Alerts that are not pending are left out: publishing may come after the decision."""
+        missing = [(key, severity) for key, severity in alerts if not self._take_enqueued(key)]
+        if not missing:
+            return
+        now = to_us(self.clock.now())
+
+        def add(transaction: Transaction) -> None:
+            for alert_id, severity in missing:
+                if transaction.row(_IS_PENDING, wanted=alert_id) is not None:
+                    enqueue(transaction, alert_id, severity.priority, now)
+
+        await self.writer.run(Simple(add), durable=False, then=lambda _result, _wanted: self.wake())
+
+    async def receive(self, *, limit: int, wait_s: float) -> list[Delivery]:
+        """Cancellation safe: what was claimed for a cancelled call is given back."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + wait_s
+        while True:
+            seen = self._published
+            claimed = await self.writer.run(
+                Simple(lambda transaction: self._claim(transaction, limit)),
+                durable=False,
+                then=self._give_back_unwanted,
+            )
+            left = ends - loop.time()
+            if claimed or left <= 0:
+                return claimed
+            # Something published while the claim was under way may have come after it.
+            if self._published == seen:
+                await self._published_within(min(left, POLL_S))
+
+    async def settle(
+        self,
+        *,
+        acked: Sequence[Delivery] = (),
+        returned: Sequence[Delivery] = (),
+        delay_s: float = 0,
+    ) -> None:
+        if not acked and not returned:
+            return
+        until = to_us(self.clock.now()) + round(delay_s * 1e6)
+
+        def change(transaction: Transaction) -> None:
+            for delivery in acked:
+                transaction.run(_ACK, wanted=delivery.alert_id, its_token=delivery.token)
+            for delivery in returned:
+                transaction.run(
+                    _RETURN, wanted=delivery.alert_id, its_token=delivery.token, until=until
+                )
+
+        def tell(_result: None, _wanted: bool) -> None:
+            if returned and delay_s <= 0:
+                self.wake()
+
+        await self.writer.run(Simple(change), durable=False, then=tell)
+
+    async def extend(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        now = to_us(self.clock.now())
+        until = now + round(self.lease_s * 1e6)
+
+        def renew(transaction: Transaction) -> list[Delivery]:
+            return [
+                delivery
+                for delivery in deliveries
+                if transaction.run(
+                    _EXTEND,
+                    wanted=delivery.alert_id,
+                    its_token=delivery.token,
+                    now=now,
+                    until=until,
+                )
+            ]
+
+        return await self.writer.run(Simple(renew), durable=False) if deliveries else []
+
+    def enqueued(self, alert_ids: Iterable[AlertId]) -> None:
+        """`accept` wrote these rows itself: wake receivers, and make `publish` of them free."""
+        for alert_id in alert_ids:
+            self._enqueued[alert_id] = None
+        while len(self._enqueued) > _REMEMBERED:
+            self._enqueued.popitem(last=False)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let every waiting `receive` look again."""
+        self._published += 1
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _take_enqueued(self, alert_id: AlertId) -> bool:
+        if alert_id not in self._enqueued:
+            return False
+        del self._enqueued[alert_id]
+        return True
+
+    async def _published_within(self, wait_s: float) -> None:
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await asyncio.wait((waiting,), timeout=wait_s)
+        finally:
+            self._waiting.discard(waiting)
+
+    def _claim(self, transaction: Transaction, limit: int) -> list[Delivery]:
+        now = to_us(self.clock.now())
+        until = now + round(self.lease_s * 1e6)
+        claimed = []
+        for seq, alert_id, published_at in transaction.rows(_RECEIVABLE, now=now, at_most=limit):
+            token = f"{self._claimant}-{next(self._tokens)}"
+            transaction.run(_CLAIM, its_seq=seq, its_token=token, until=until)
+            claimed.append(
+                Delivery(
+                    alert_id=AlertId(alert_id), token=token, published_at=from_us(published_at)
+                )
+            )
+        return claimed
+
+    def _give_back_unwanted(self, claimed: list[Delivery], wanted: bool) -> None:
+        if wanted or not claimed:
+            return
+        now = to_us(self.clock.now())
+
+        def give_back(transaction: Transaction) -> None:
+            for delivery in claimed:
+                transaction.run(
+                    _RETURN, wanted=delivery.alert_id, its_token=delivery.token, until=now
+                )
+
+        self.writer.send(Simple(give_back), then=lambda _result, _wanted: self.wake())

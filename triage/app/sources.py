@@ -1,0 +1,117 @@
+"""From a `[sources.NAME]` section to an adapter behind its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from triage.app import sections
+from triage.app.sections import AnySource
+from triage.evaluation.guard import GuardedSource, SourceLimits
+from triage.ports import Clock, Source
+from triage.telemetry.edge_metrics import SourceMetrics
+
+
+def make_source(name: str, section: AnySource) -> Source:
+    """Not yet open. Raises ConfigError for settings that contradict each other.
+
+    Each adapter is imported when a section asks for it: a daemon that speaks to Prometheus alone
+    does not pay for the SQL and MCP libraries.
+    """
+    match section:
+        case sections.PrometheusSource():
+            from triage.adapters.prometheus import PrometheusSource
+
+            return PrometheusSource(
+                name,
+                section.address,
+                token=section.secret("bearer_token"),
+                username=section.username,
+                password=section.secret("password"),
+                ca_file=str(section.ca_file or ""),
+                max_bytes=section.max_answer_bytes,
+                max_connections=section.max_concurrency,
+            )
+        case sections.SqlSource():
+            from triage.adapters.sql import SqlSource
+
+            return SqlSource(
+                name,
+                section.address,
+                max_rows=section.max_rows,
+                max_bytes=section.max_answer_bytes,
+                pool_size=min(section.max_concurrency, MAX_SQL_CONNECTIONS),
+            )
+        case sections.McpSource():
+            from triage.adapters.mcp import McpSource
+
+            return McpSource(
+                name,
+                command=section.command,
+                args=section.args,
+                env=section.secret_map("env"),
+                url=section.address,
+                headers=section.secret_map("headers_env"),
+                allow_tools=frozenset(section.allow_tools),
+                max_bytes=section.max_answer_bytes,
+            )
+        case _:
+            assert_never(section)
+
+
+MAX_SQL_CONNECTIONS = 10
+
+
+class SourcePool:
+    """The open sources of the current settings; a source whose section did not change is kept."""
+
+    def __init__(self, clock: Clock, metrics: SourceMetrics) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._open: dict[str, tuple[AnySource, GuardedSource]] = {}
+
+    async def take_up(self, wanted: Mapping[str, AnySource]) -> dict[str, GuardedSource]:
+        """Open what is new or changed. On a ConfigError nothing has changed, and what was opened
+        by this call is closed again. Sources no longer wanted are closed by whoever holds their
+        last snapshot."""
+        opened: dict[str, tuple[AnySource, GuardedSource]] = {}
+        try:
+            for name, section in wanted.items():
+                kept = self._open.get(name)
+                if kept is not None and _same(kept[0], section):
+                    opened[name] = kept
+                    continue
+                source = make_source(name, section)
+                await source.open()
+                opened[name] = (section, self._guarded(name, section, source))
+        except BaseException:
+            for name, (_, guarded) in opened.items():
+                if self._open.get(name, (None, None))[1] is not guarded:
+                    await guarded.source.close()
+            raise
+        self._open = opened
+        self._metrics.for_sources(wanted)
+        return {name: guarded for name, (_, guarded) in opened.items()}
+
+    def _guarded(self, name: str, section: AnySource, source: Source) -> GuardedSource:
+        return GuardedSource(
+            source,
+            SourceLimits(
+                timeout_s=section.timeout_s,
+                max_concurrency=section.max_concurrency,
+                max_answer_bytes=section.max_answer_bytes,
+                breaker_failures=section.breaker_failures,
+                breaker_reset_s=section.breaker_reset_s,
+            ),
+            self._metrics.cell(name),
+            self._clock.monotonic,
+        )
+
+
+def _same(one: AnySource, other: AnySource) -> bool:
+    """Equal down to the secrets, which a model's own comparison includes as private fields."""
+    return one == other
+
+
+async def close_source(guarded: GuardedSource) -> None:
+    await guarded.source.close()

@@ -1,0 +1,5 @@
+"""The command line. `main` is the console script; each command has a module of its own."""
+
+from triage.cli.main import main
+
+__all__ = ["main"]
