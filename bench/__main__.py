@@ -16,9 +16,7 @@ from rich.table import Table
 
 from bench import overhead, prefetch, start
 
-application = typer.Typer(
-    name="bench", no_args_is_help=True, add_completion=False, help=__doc__
-)
+application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How often the contenders take turns.")]
 

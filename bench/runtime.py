@@ -24,9 +24,7 @@ def engine_for(bench: Bench, metrics: Metrics) -> Callable[[], Awaitable[Decided
         bench.source, SourceLimits(), metrics.sources.cell(name), clock.monotonic
     )
     pinned = snapshot(bench.sop, no_sites(bench.sop), bench.library, {name: source})
-    engine = Engine(
-        options=EngineOptions(), clock=clock, marker=NoMark(), metrics=metrics.nodes
-    )
+    engine = Engine(options=EngineOptions(), clock=clock, marker=NoMark(), metrics=metrics.nodes)
     lanes = Lanes(fast=1, slow=1)
 
     async def decide() -> Decided:

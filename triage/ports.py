@@ -249,7 +249,11 @@ class Queue(Protocol):
         """Up to `limit`, most severe first; waits up to `wait_s` for the first."""
 
     async def settle(
-        self, *, acked: Sequence[Delivery] = (), returned: Sequence[Delivery] = (), delay_s: float = 0
+        self,
+        *,
+        acked: Sequence[Delivery] = (),
+        returned: Sequence[Delivery] = (),
+        delay_s: float = 0,
     ) -> None:
         """Ack `acked`; give `returned` back, to be received again after `delay_s`."""
 

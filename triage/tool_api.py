@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from math import fsum, isfinite, nan
+from math import fsum, isfinite, isnan, nan
 from typing import Any, Protocol
 
 from triage.model.query import (
@@ -65,6 +65,7 @@ __all__ = [
     "samples",
     "selector",
 ]
+
 
 class Context(Protocol):
     """What a tool may know besides the site's name and the time."""
@@ -117,9 +118,7 @@ def aggregate(
     quantile: float = 0.0,
 ) -> Aggregate:
     """One value a series over (end - window_s, end]; for windows too long for `samples`."""
-    return Aggregate(
-        source, selector, end - timedelta(seconds=window_s), end, function, quantile
-    )
+    return Aggregate(source, selector, end - timedelta(seconds=window_s), end, function, quantile)
 
 
 def rows(source: str, sql: str, **params: Parameter) -> Rows:
@@ -186,12 +185,10 @@ def compare(name: str, observed: float, op: str, threshold: float, unit: str = "
         case "==":
             holds = observed == threshold
         case "!=":
-            holds = observed != threshold and observed == observed
+            holds = observed != threshold and not isnan(observed)
         case _:
             raise ValueError(f"{op!r} is not a comparison: use > >= < <= == !=")
-    return Clause(
-        name=name, observed=observed, op=op, threshold=threshold, unit=unit, holds=holds
-    )
+    return Clause(name=name, observed=observed, op=op, threshold=threshold, unit=unit, holds=holds)
 
 
 def conclude(
@@ -205,14 +202,10 @@ def conclude(
         raise ValueError("a verdict needs at least one clause")
     held = [clause.holds is True for clause in clauses]
     value = Truth.TRUE if (any(held) if any_of else all(held)) else Truth.FALSE
-    return Verdict(
-        value=value, clauses=tuple(clauses), explanation=explanation, subject=subject
-    )
+    return Verdict(value=value, clauses=tuple(clauses), explanation=explanation, subject=subject)
 
 
-def no_data(
-    explanation: str, *, subject: str = "", clauses: Sequence[Clause] = ()
-) -> Verdict:
+def no_data(explanation: str, *, subject: str = "", clauses: Sequence[Clause] = ()) -> Verdict:
     """The query worked and what it should have found is missing."""
     return Verdict(
         value=Truth.NO_DATA, clauses=tuple(clauses), explanation=explanation, subject=subject
@@ -226,11 +219,11 @@ def increase(series: Series) -> float:
     two samples.
     """
     values = series.values
-    if len(values) < 2:
+    if len(values) <= 1:
         return nan
     return fsum(
         after - before if after >= before else after
-        for before, after in zip(values, values[1:])
+        for before, after in zip(values[:-1], values[1:], strict=True)
     )
 
 
@@ -243,5 +236,3 @@ def mean(values: Sequence[float]) -> float:
 def last(series: Series) -> float:
     """The newest value, NaN when the series is empty."""
     return series.values[-1] if series.values else nan
-
-

@@ -127,9 +127,7 @@ class Accepted:
     severity: Severity = Severity.UNKNOWN
 
 
-def occurrence_id(
-    integration: str, tenant: str, fingerprint: str, starts_at_ns: int
-) -> AlertId:
+def occurrence_id(integration: str, tenant: str, fingerprint: str, starts_at_ns: int) -> AlertId:
     """Identity of an occurrence whose start the sender states."""
     return _digest_id("at", integration, tenant, fingerprint, str(starts_at_ns))
 

@@ -315,5 +315,3 @@ def _clause_document(clause: Clause) -> dict[str, Any]:
         "unit": clause.unit,
         "holds": clause.holds,
     }
-
-

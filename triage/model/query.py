@@ -181,13 +181,7 @@ def _spell(values: tuple[float, ...]) -> tuple[float | str, ...]:
     if all(map(math.isfinite, values)):
         return cast("tuple[float | str, ...]", values)
     return tuple(
-        v
-        if math.isfinite(v)
-        else "NaN"
-        if math.isnan(v)
-        else "+Inf"
-        if v > 0
-        else "-Inf"
+        v if math.isfinite(v) else "NaN" if math.isnan(v) else "+Inf" if v > 0 else "-Inf"
         for v in values
     )
 

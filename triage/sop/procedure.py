@@ -45,7 +45,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """A higher `rank` outranks a lower one. A yielding action stands only when nothing else does."""
+    """A higher `rank` outranks a lower one. A yielding action stands only if nothing else does."""
 
     action: ActionId
     text: str
@@ -94,9 +94,7 @@ class Sop:
     def _step(self, node: Node, word: str) -> Step:
         shut = word == "failed" and node.kind is NodeKind.CONSTRAINT
         nodes = tuple(NodeId(t) for t in node.targets[word] if t in self.nodes)
-        actions = tuple(
-            ActionId(t) for t in node.targets[word] if t not in self.nodes and not shut
-        )
+        actions = tuple(ActionId(t) for t in node.targets[word] if t not in self.nodes and not shut)
         edges = tuple(
             Edge(origin=node.node, on=word, target=target)
             for target in node.targets[word]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from triage.adapters.mcp.exchange import Exchange
 
 _QUERY_CODES = frozenset((INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED))
+_FIRST_ERROR = 400  # of the HTTP statuses
 _FAILURES = {
     CONNECTION_CLOSED: SourceFailure.CONNECT,
     REQUEST_TIMEOUT: SourceFailure.TIMEOUT,
@@ -76,7 +77,7 @@ def failure_of(error: MCPError, exchange: Exchange, *, max_bytes: int) -> ToolFa
     if error.code in _QUERY_CODES:
         return _rejected(f"the server refused it: {error.message}")
     failure = _FAILURES.get(error.code, SourceFailure.SERVER_ERROR)
-    status = f"HTTP {exchange.status}: " if exchange.status >= 400 else ""
+    status = f"HTTP {exchange.status}: " if exchange.status >= _FIRST_ERROR else ""
     return SourceFailed(failure, f"{status}{error.message}")
 
 

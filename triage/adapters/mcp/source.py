@@ -83,7 +83,7 @@ class McpSource:
             raise self._misconfigured(
                 f"there is no program {self._command!r}: install it or give its full path"
             )
-        # The import costs some 0.4 s and 30 MB, which a daemon without MCP servers need not pay.
+        # The import costs some 40 MB, which a daemon without MCP servers need not pay.
         from triage.adapters.mcp.calls import Caller  # noqa: PLC0415 - lazy, as said
         from triage.adapters.mcp.links import HttpLink, StdioLink  # noqa: PLC0415 - likewise
         from triage.adapters.mcp.session import Session, jittered  # noqa: PLC0415 - likewise

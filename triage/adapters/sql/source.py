@@ -86,7 +86,7 @@ class SqlSource:
 
     async def open(self) -> None:
         """Connects to nothing yet. Raises ConfigError for a URL that no database can have."""
-        # The import costs some 0.1 s and 20 MB, which a daemon without tables need not pay.
+        # The import costs some 20 MB, which a daemon without tables need not pay.
         from sqlalchemy.exc import (  # noqa: PLC0415 - lazy, as said
             ResourceClosedError,
             SQLAlchemyError,

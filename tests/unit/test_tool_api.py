@@ -1,0 +1,218 @@
+"""What compiled tools are given to ask and to judge with."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from math import inf, isnan, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.model.verdict import Truth
+from triage.tool_api import (
+    Aggregate,
+    Call,
+    Rows,
+    Samples,
+    Series,
+    aggregate,
+    call,
+    compare,
+    conclude,
+    increase,
+    last,
+    mean,
+    no_data,
+    rows,
+    samples,
+    selector,
+)
+
+T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]*", fullmatch=True).filter(
+    lambda name: name not in {"metric", "without", "matching", "not_matching"}
+)
+values = st.text(max_size=30) | st.text(alphabet='\\"\n{}=,n', max_size=12)
+matchers = st.dictionaries(names, values, max_size=4)
+
+MATCHER = re.compile(r'([a-zA-Z_]\w*)(=~|!~|!=|=)"((?:[^"\\\n]|\\.)*)"')
+UNESCAPED = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+
+
+def parsed(text: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """Metric and matchers of a selector, as PromQL reads it. Fails on anything left over."""
+    metric, brace, rest = text.partition("{")
+    found = []
+    while brace and rest != "}":
+        matched = MATCHER.match(rest)
+        assert matched, f"no matcher at {rest!r}"
+        name, op, quoted = matched.groups()
+        value = re.sub(r"\\.", lambda escape: UNESCAPED[escape.group()], quoted, flags=re.DOTALL)
+        found.append((name, op, value))
+        rest = rest[matched.end() :]
+        assert rest[:1] in {",", "}"}
+        rest = rest.removeprefix(",")
+    return metric, found
+
+
+class TestSelector:
+    @given(matchers, matchers, matchers, matchers)
+    def test_every_value_comes_back(
+        self,
+        equal: dict[str, str],
+        without: dict[str, str],
+        matching: dict[str, str],
+        not_matching: dict[str, str],
+    ) -> None:
+        text = selector(
+            "up", without=without, matching=matching, not_matching=not_matching, **equal
+        )
+        metric, found = parsed(text)
+        assert metric == "up"
+        expected = [
+            (name, op, value)
+            for op, group in (("=", equal), ("!=", without), ("=~", matching), ("!~", not_matching))
+            for name, value in group.items()
+        ]
+        assert sorted(found) == sorted(expected)
+
+    @given(matchers)
+    def test_it_does_not_depend_on_the_order_of_matchers(self, equal: dict[str, str]) -> None:
+        backwards = dict(reversed(list(equal.items())))
+        assert selector("up", **equal) == selector("up", **backwards)
+
+    def test_a_bare_metric_has_no_braces(self) -> None:
+        assert selector("node_load1") == "node_load1"
+
+    @pytest.mark.parametrize("metric", ["", "1up", "a-b", 'up{a="b"}', "up\n", "up[5m]"])
+    def test_what_is_no_metric_name(self, metric: str) -> None:
+        with pytest.raises(ValueError, match="not a metric name"):
+            selector(metric)
+
+    @pytest.mark.parametrize("label", ["", "1", "a-b", "a:b", 'a="b",c', "a\n"])
+    def test_what_is_no_label_name(self, label: str) -> None:
+        with pytest.raises(ValueError, match="not a label name"):
+            selector("up", without={label: "x"})
+
+
+class TestAsking:
+    def test_windows_end_at_the_time_given(self) -> None:
+        start = T0 - timedelta(seconds=300)
+        assert samples("m", "up", T0, 300) == Samples("m", "up", start, T0)
+        assert aggregate("m", "up", T0, 300, "quantile", 0.9) == Aggregate(
+            "m", "up", start, T0, "quantile", 0.9
+        )
+
+    def test_equal_queries_are_equal_however_they_are_written(self) -> None:
+        assert rows("db", "select :a, :b", a=1, b=2) == rows("db", "select :a, :b", b=2, a=1)
+        assert call("wms", "find", a=1, b=2) == call("wms", "find", b=2, a=1)
+
+    def test_values_are_parameters(self) -> None:
+        assert rows("db", "select :a", a="'; drop") == Rows("db", "select :a", (("a", "'; drop"),))
+        asked = call("wms", "find", name='"}')
+        assert isinstance(asked, Call)
+        assert json.loads(asked.arguments) == {"name": '"}'}
+
+
+class TestCompare:
+    @pytest.mark.parametrize(
+        ("op", "below", "at", "above"),
+        [
+            (">", False, False, True),
+            (">=", False, True, True),
+            ("<", True, False, False),
+            ("<=", True, True, False),
+            ("==", False, True, False),
+            ("!=", True, False, True),
+        ],
+    )
+    def test_each_operator(self, op: str, below: bool, at: bool, above: bool) -> None:
+        held = [compare("c", observed, op, 8.0).holds for observed in (7.0, 8.0, 9.0)]
+        assert held == [below, at, above]
+
+    @pytest.mark.parametrize("op", [">", ">=", "<", "<=", "==", "!="])
+    def test_nan_holds_nothing(self, op: str) -> None:
+        assert compare("c", nan, op, 8.0).holds is False
+
+    def test_infinity_is_a_number(self) -> None:
+        assert compare("c", inf, ">", 8.0).holds is True
+
+    def test_another_operator(self) -> None:
+        with pytest.raises(ValueError, match="use >"):
+            compare("c", 1.0, "=>", 8.0)
+
+    def test_it_keeps_what_it_saw(self) -> None:
+        clause = compare("failing", 9.5, ">", 8.0, "percent")
+        assert (clause.name, clause.observed, clause.op, clause.threshold, clause.unit) == (
+            "failing",
+            9.5,
+            ">",
+            8.0,
+            "percent",
+        )
+
+
+class TestConclude:
+    @given(st.lists(st.booleans(), min_size=1), st.booleans())
+    def test_all_or_any(self, holds: list[bool], any_of: bool) -> None:
+        clauses = [compare("c", float(held), ">", 0.5) for held in holds]
+        verdict = conclude(clauses, "because", subject="s", any_of=any_of)
+        expected = any(holds) if any_of else all(holds)
+        assert verdict.value is (Truth.TRUE if expected else Truth.FALSE)
+        assert verdict.clauses == tuple(clauses)
+        assert (verdict.explanation, verdict.subject) == ("because", "s")
+
+    def test_without_clauses(self) -> None:
+        with pytest.raises(ValueError, match="at least one clause"):
+            conclude([], "because")
+
+    def test_no_data_is_neither(self) -> None:
+        assert no_data("the exporter is silent").value is Truth.NO_DATA
+
+
+def _series(*observed: float) -> Series:
+    return Series({}, tuple(float(n) for n in range(len(observed))), observed)
+
+
+class TestIncrease:
+    @given(st.lists(st.integers(0, 1000), min_size=1), st.integers(0, 50))
+    def test_growth_is_counted_across_restarts(self, steps: list[int], restart_at: int) -> None:
+        """Built forwards: a counter that grows by known steps and is set back to 0 once."""
+        counter, observed, grown = 5.0, [5.0], 0.0
+        for number, step in enumerate(steps):
+            if number == restart_at and step < counter:
+                counter = 0.0
+            counter += step
+            grown += step
+            observed.append(counter)
+        assert increase(_series(*observed)) == grown
+
+    @pytest.mark.parametrize("observed", [(), (7.0,)])
+    def test_one_sample_tells_nothing(self, observed: tuple[float, ...]) -> None:
+        assert isnan(increase(_series(*observed)))
+
+    def test_a_nan_in_between_is_not_hidden(self) -> None:
+        assert isnan(increase(_series(1.0, nan, 3.0)))
+
+    def test_the_sum_is_exact(self) -> None:
+        # One by one, each 1 would vanish beside 1e16.
+        assert increase(_series(0.0, 1e16, 1.0, 2.0, 3.0)) == 1e16 + 4 - 1 + 1 - 1
+
+
+class TestMeanAndLast:
+    @given(st.lists(st.floats(-1e6, 1e6), min_size=1))
+    def test_the_mean_does_not_depend_on_order(self, numbers: list[float]) -> None:
+        assert mean(numbers) == mean(sorted(numbers))
+        assert min(numbers) - 1e-9 <= mean(numbers) <= max(numbers) + 1e-9
+
+    def test_what_is_no_number_is_passed_over(self) -> None:
+        assert mean([1.0, nan, inf, -inf, 3.0]) == 2
+        assert isnan(mean([nan]))
+        assert isnan(mean([]))
+
+    def test_last(self) -> None:
+        assert last(_series(1.0, 2.0)) == 2
+        assert isnan(last(_series()))
