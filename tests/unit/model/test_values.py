@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,8 +51,8 @@ class TestTruth:
 
     def test_values_are_frozen(self) -> None:
         verdict = Verdict(value=Truth.TRUE)
-        with pytest.raises(FrozenInstanceError):
-            verdict.subject = "other"  # type: ignore[misc] - what is tested
+        with pytest.raises(AttributeError):
+            setattr(verdict, "subject", "other")  # noqa: B010 - a plain assignment is no valid code
 
 
 class TestIds:
@@ -109,7 +109,7 @@ NODE = NodeResult(
         clauses=(Clause(name="up", observed=0.0, op="<", threshold=1.0, holds=True),),
         explanation="it is down",
     ),
-    asked=(Asked(query=QUERY, query_sha256=query_digest(QUERY), answer_sha256="ab"),),
+    asked=(Asked(query=QUERY, answer_sha256="ab"),),
     elapsed_ms=1.0,
 )
 DECISION = Decision(
@@ -119,7 +119,7 @@ DECISION = Decision(
     entity="host-1",
     outcome=Outcome.ACTIONS,
     actions=(ACTION, replace(ACTION, subject="host-2")),
-    nodes=(NODE, replace(NODE, node=NodeId("other"))),
+    nodes=(NODE, NODE._replace(node=NodeId("other"))),
     edges=(
         Edge(origin="HostDown", on="alarm", target="cause"),
         Edge(origin="cause", on="true", target="restart"),
@@ -128,22 +128,22 @@ DECISION = Decision(
     fired_at=T0,
     evaluated_at=T0,
 )
-FAILED = replace(NODE, verdict=None, failure=Failure(reason="deadline", detail="late"))
+FAILED = NODE._replace(verdict=None, failure=Failure(reason="deadline", detail="late"))
 DROPPED = DroppedAction(action=ACTION, reason=DropReason.YIELDED, by="other")
 
 SAYS_THE_SAME: dict[str, dict[str, Any]] = {
-    "at another time": {"evaluated_at": T0.replace(hour=13), "attempt": 2},
-    "at another speed": {"stages_ms": {"sources": 9.0}, "round_trips": 3, "prefetch": "subtree"},
     "with nodes in another order": {"nodes": DECISION.nodes[::-1]},
     "with actions in another order": {"actions": DECISION.actions[::-1]},
     "with edges in another order": {"edges": DECISION.edges[::-1]},
     "with another explanation": {
         "nodes": (
-            replace(NODE, verdict=Verdict(value=Truth.TRUE, explanation="down it is")),
+            NODE._replace(verdict=Verdict(value=Truth.TRUE, explanation="down it is")),
             DECISION.nodes[1],
         )
     },
-    "with a note": {"warnings": ("site s is unknown",)},
+    "at another speed": {
+        "nodes": (NODE._replace(elapsed_ms=9.0, evaluate_ms=1.0, asked=()), DECISION.nodes[1])
+    },
 }
 
 SAYS_ANOTHER: dict[str, dict[str, Any]] = {
@@ -151,7 +151,7 @@ SAYS_ANOTHER: dict[str, dict[str, Any]] = {
     "another outcome": {"outcome": Outcome.NO_FAULT},
     "degraded": {"degraded": True},
     "another verdict": {
-        "nodes": (replace(NODE, verdict=Verdict(value=Truth.NO_DATA)), DECISION.nodes[1])
+        "nodes": (NODE._replace(verdict=Verdict(value=Truth.NO_DATA)), DECISION.nodes[1])
     },
     "a failed node": {"nodes": (FAILED, DECISION.nodes[1])},
     "a node less": {"nodes": DECISION.nodes[:1]},
@@ -162,23 +162,31 @@ SAYS_ANOTHER: dict[str, dict[str, Any]] = {
 }
 
 
+def _hashed(**changes: Any) -> str:
+    decision = replace(DECISION, **changes)
+    return decision_sha256(
+        alert_id=decision.alert_id,
+        outcome=decision.outcome,
+        degraded=decision.degraded,
+        nodes=decision.nodes,
+        edges=decision.edges,
+        actions=decision.actions,
+        dropped=decision.dropped,
+    )
+
+
 class TestDecisionHash:
     @pytest.mark.parametrize("about", SAYS_THE_SAME)
     def test_what_says_the_same_has_the_same(self, about: str) -> None:
-        assert decision_sha256(replace(DECISION, **SAYS_THE_SAME[about])) == decision_sha256(
-            DECISION
-        )
+        assert _hashed(**SAYS_THE_SAME[about]) == _hashed()
 
     @pytest.mark.parametrize("about", SAYS_ANOTHER)
     def test_what_says_another_thing_has_another(self, about: str) -> None:
-        assert decision_sha256(replace(DECISION, **SAYS_ANOTHER[about])) != decision_sha256(
-            DECISION
-        )
+        assert _hashed(**SAYS_ANOTHER[about]) != _hashed()
 
     def test_why_an_action_was_dropped_counts(self) -> None:
-        yielded = replace(DECISION, dropped=(DROPPED,))
-        cancelled = replace(DECISION, dropped=(replace(DROPPED, reason=DropReason.CANCELLED),))
-        assert decision_sha256(yielded) != decision_sha256(cancelled)
+        cancelled = replace(DROPPED, reason=DropReason.CANCELLED)
+        assert _hashed(dropped=(DROPPED,)) != _hashed(dropped=(cancelled,))
 
     @given(st.dictionaries(texts.map(AlertId), texts), st.randoms())
     def test_a_run_does_not_depend_on_order(self, run: dict[AlertId, str], random: Any) -> None:
@@ -198,6 +206,7 @@ class TestDocument:
         assert first["verdict"] == "true"
         assert first["clauses"][0]["holds"] is True
         assert first["asked"][0]["query"]["selector"] == "up"
+        assert first["asked"][0]["query_sha256"] == query_digest(QUERY)
         assert first["answered_by"] == AnsweredBy.TOOL
         assert second["verdict"] == "failed"
         assert second["failure"] == {"reason": "deadline", "detail": "late"}

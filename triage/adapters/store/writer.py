@@ -188,8 +188,10 @@ class Writer:
             self._synchronous = synchronous
         cursor.execute("BEGIN IMMEDIATE")
         transaction = Transaction(cursor, self.compiler)
+        alone = len(jobs) == 1  # then the transaction itself is what an error rolls back
         for job in jobs:
-            cursor.execute("SAVEPOINT one")
+            if not alone:
+                cursor.execute("SAVEPOINT one")
             before = dict(transaction.deltas)
             try:
                 job.result = job.operation(transaction)
@@ -201,9 +203,13 @@ class Writer:
                     if isinstance(error, sqlite3.Error)
                     else error
                 )
+                if alone:
+                    cursor.execute("ROLLBACK")
+                    return
                 cursor.execute("ROLLBACK TO one")
                 transaction.deltas = before
-            cursor.execute("RELEASE one")
+            if not alone:
+                cursor.execute("RELEASE one")
         transaction.flush()
         cursor.execute("COMMIT")
         self._commits += 1
