@@ -16,7 +16,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_asyncio_loop_factories(
-    config: pytest.Config,  # noqa: ARG001 - named by the hook's specification
+    config: pytest.Config,
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     if item.get_closest_marker("both_loops"):

@@ -39,7 +39,7 @@ class HandClock:
         self.at += timedelta(seconds=seconds)
 
 
-def arrival(  # noqa: PLR0913 - what tests vary, all with a name
+def arrival(
     fingerprint: str = "f",
     *,
     kind: ArrivalKind = ArrivalKind.FIRING,

@@ -281,3 +281,22 @@ async def test_a_cancelled_accept_is_whole_or_absent(tmp_path: Path) -> None:
         assert (await store.ledger.ledger(full=True)).accepted == 2
     finally:
         await store.close()
+
+
+async def test_a_new_owner_of_the_file_waits_for_no_lease_of_the_old_one(tmp_path: Path) -> None:
+    clock = HandClock()
+    path = tmp_path / "triage.db"
+    first = await Store.open(path, clock=clock, lease_s=3600)
+    [accepted] = await first.alerts.accept([arrival()])
+    [held] = await first.queue.receive(limit=1, wait_s=0)
+    assert await first.queue.receive(limit=1, wait_s=0) == []
+    await first.close()
+
+    second = await Store.open(path, clock=clock, lease_s=3600)
+    try:
+        [again] = await second.queue.receive(limit=1, wait_s=0)
+        assert again.alert_id == accepted.alert_id
+        await second.queue.settle(acked=[held])  # a lost lease's ack is harmless
+        assert await second.queue.extend([again]) == [again]
+    finally:
+        await second.close()

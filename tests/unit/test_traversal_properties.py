@@ -106,7 +106,7 @@ def make_sop(
 def worlds(draw: st.DrawFn, *, acyclic: bool = True) -> World:
     """Sizes shrink; the rest follows from a seed, because drawing every edge is slow."""
     size, count = draw(st.integers(1, 9)), draw(st.integers(0, 5))
-    random = Random(draw(st.integers(0, 2**32)))  # noqa: S311 - no secret
+    random = Random(draw(st.integers(0, 2**32)))
     names, action_names = [f"n{i}" for i in range(size)], [f"a{i}" for i in range(count)]
     actions = [
         Action(

@@ -39,8 +39,8 @@ _WORDS: dict[str, bool | None] = {
 _KEY_FIXES = {True: "write `on_true`", False: "write `on_false`", None: "write `on_no_data`"}
 
 
-class Refused(Exception):  # noqa: N818 - it carries a finding, and never leaves this package
-    """Reading cannot go on."""
+class Refused(Exception):
+    """Reading cannot go on. Never leaves this package."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(str(finding))
@@ -207,8 +207,7 @@ class EventReader:
                 self.positions[path] = _position(event)
             return path
         key = frame.key
-        if key is None:  # callers have read a key
-            raise AssertionError("a value without a key")
+        assert key is not None, "the parser gives a key before its value"
         if not frame.dropping:
             frame.container[key] = value
         frame.key = None

@@ -98,7 +98,7 @@ class Sop:
         edges = tuple(
             Edge(origin=node.node, on=word, target=target)
             for target in node.targets[word]
-            if target in nodes or target in actions
+            if not shut or target in self.nodes
         )
         return Step(edges, nodes, actions)
 

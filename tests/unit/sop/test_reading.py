@@ -21,6 +21,7 @@ BOMB = 'a: &a ["lol","lol","lol","lol","lol","lol","lol","lol","lol"]\n' + "".jo
     [
         pytest.param(BOMB.encode(), 1, "the anchor `&a` is not allowed", id="billion laughs"),
         pytest.param(b"a: 1\nb: *x\n", 2, "the alias `*x` is not allowed", id="alias"),
+        pytest.param(b"a: 1\nb: &x 2\n", 2, "the anchor `&x` is not allowed", id="anchored text"),
         pytest.param(b"a: 1\n*x : 2\n", 2, "the alias `*x` is not allowed", id="alias as key"),
         pytest.param(b"a: 1\nb: &x {c: 1}\n", 2, "the anchor `&x`", id="anchored mapping"),
         pytest.param(b"[" * 100_000, 1, "nested more than 32 deep", id="100,000 lists"),

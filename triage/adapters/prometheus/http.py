@@ -1,15 +1,13 @@
 """HTTP/1.1 GET and POST over kept connections: h11 for the protocol, asyncio for the sockets.
 
-Written for latency. 21 series of 20 samples from a Prometheus on the same two cores, uvloop,
-p50 / p99 in ms, one call at a time and ten at a time:
+Written for latency. Three series of 20 samples from a Prometheus on the same two cores, uvloop,
+p50 / p99 in ms, measured in one run, one call at a time and ten at a time:
 
-    httpx client, tuned     1.7 / 5.3      12 / 104
-    httpx transport         1.2 / 3.6     9.6 /  80
-    httpx2 client, tuned    1.3 / 4.9      10 /  15
-    httpcore connections    0.85 / 3       5.5 / 11
-    this                    0.55 / 2       2.9 / 10
+    httpx client, tuned     1.5 / 3.8     14 / 100
+    httpx2 client, tuned    1.3 / 3.3     14 /  30
+    this, answer decoded    0.6 / 2.1      5.5 / 15
 
-The pool scans of httpx and the cancel scopes around its every read are what costs.
+What costs in httpx is its scan of the pool and a cancel scope around every read.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ class Acceptance:
 
     # --- rows ---------------------------------------------------------------------------------
 
-    def _insert(  # noqa: PLR0913 - one row, told by what identifies it
+    def _insert(
         self,
         transaction: Transaction,
         index: int,

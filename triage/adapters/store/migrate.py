@@ -67,11 +67,11 @@ def upgrade(location: str | Path) -> None:
     """
     if not needed(location):
         return
-    from alembic import command  # noqa: PLC0415 - see the module's docstring
-    from alembic.config import Config  # noqa: PLC0415 - see the module's docstring
-    from sqlalchemy import create_engine, event  # noqa: PLC0415 - needed beside Alembic only
-    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - needed beside Alembic only
-    from sqlalchemy.pool import NullPool  # noqa: PLC0415 - needed beside Alembic only
+    from alembic import command
+    from alembic.config import Config
+    from sqlalchemy import create_engine, event
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.pool import NullPool
 
     file = StoreFile.at(location)
     file.create()

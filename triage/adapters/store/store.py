@@ -40,7 +40,7 @@ class Store:
     _resources: AsyncExitStack
 
     @classmethod
-    async def open(  # noqa: PLR0913 - settings, all with a name
+    async def open(
         cls,
         location: str | Path,
         *,
@@ -81,6 +81,8 @@ class Store:
                     raise ConfigError(f"store {file.path} cannot be opened: {error}") from error
                 resources.push_async_callback(writer.close)
             queue = SqliteQueue(writer=writer, clock=clock, lease_s=lease_s)
+            if exclusive:
+                await queue.free_claims()
             return cls(
                 alerts=SqliteAlertLog(
                     writer=writer,

@@ -46,6 +46,11 @@ _CLAIM = (
 _HELD = (QUEUE.c.alert_id == bindparam("wanted"), QUEUE.c.token == bindparam("its_token"))
 _ACK = delete(QUEUE).where(*_HELD)
 _RETURN = update(QUEUE).where(*_HELD).values(token=None, available_at=bindparam("until"))
+_FREE = (
+    update(QUEUE)
+    .where(QUEUE.c.token.is_not(None))
+    .values(token=None, available_at=bindparam("now"))
+)
 _EXTEND = (
     update(QUEUE)
     .where(*_HELD, QUEUE.c.available_at > bindparam("now"))
@@ -149,6 +154,14 @@ class SqliteQueue:
             ]
 
         return await self.writer.run(Simple(renew), durable=False) if deliveries else []
+
+    async def free_claims(self) -> None:
+        """End every lease. For whoever holds the file alone: the claims are those of a process
+        that is gone, and its alerts must not wait for leases that nobody renews."""
+        now = to_us(self.clock.now())
+        await self.writer.run(
+            Simple(lambda transaction: transaction.run(_FREE, now=now)), durable=False
+        )
 
     def enqueued(self, alert_ids: Iterable[AlertId]) -> None:
         """`accept` wrote these rows itself: wake receivers, and make `publish` of them free."""
