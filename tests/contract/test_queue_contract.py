@@ -213,21 +213,3 @@ async def test_accepting_publishes_in_the_same_transaction(tmp_path: Path) -> No
         assert await store.queue.receive(limit=5, wait_s=0) == []
     finally:
         await store.close()
-
-
-async def test_leases_survive_a_restart(tmp_path: Path) -> None:
-    clock = HandClock()
-    store = await Store.open(migrated(tmp_path / "again.db"), clock=clock, lease_s=LEASE_S)
-    await store.alerts.accept([arrival()])
-    [held] = await store.queue.receive(limit=1, wait_s=0)
-    await store.close()
-
-    store = await Store.open(tmp_path / "again.db", clock=clock, lease_s=LEASE_S)
-    try:
-        assert await store.queue.receive(limit=1, wait_s=0) == []
-        assert await store.queue.extend([held]) == [held]
-        clock.advance(LEASE_S)
-        [taken] = await store.queue.receive(limit=1, wait_s=0)
-        assert taken.token != held.token
-    finally:
-        await store.close()
