@@ -270,14 +270,15 @@ class SqlSource(SourceSection):
 class McpSource(SourceSection):
     """Either `command` with `args` is started and spoken to over its standard input and output,
     or `url` is. `env` maps a variable of the command to the variable here that has its value,
-    `headers_env` a header to such a variable. Only tools of `allow_tools` are ever called."""
+    `headers_env` a header to such a variable. Only tools that the server marks read-only are
+    called, and those of `allow_tools`."""
 
     type: Literal["mcp"]
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[Variable, Variable] = {}
     headers_env: dict[str, Variable] = {}
-    allow_tools: Annotated[tuple[str, ...], Field(min_length=1)]
+    allow_tools: tuple[str, ...] = ()
 
     SECRET_MAPS: ClassVar[tuple[str, ...]] = ("env", "headers_env")
 

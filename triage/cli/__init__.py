@@ -1,4 +1,5 @@
-"""The command line. `main` is the console script; each command has a module of its own."""
+"""The command line. `main` is the console script; each command has a module of its own, which is
+imported when it is used."""
 
 from triage.cli.main import main
 

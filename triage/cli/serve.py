@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
+import uvloop
 
+from triage.app.daemon import serve as run
 from triage.app.exits import Exit
+from triage.app.server import CannotListen
 from triage.app.settings import Settings
+from triage.cli import options
+from triage.cli.exit_codes import CommandFailed
 from triage.telemetry import logs
 
 LISTEN = "TRIAGE_HTTP__LISTEN"
 
+application = options.application()
 
+
+@application.command()
 def serve(
-    config: Annotated[
-        Path, typer.Option("--config", "-c", help="The configuration file.")
-    ] = Path("triage.toml"),
+    config: options.Config = options.CONFIG,
     listen: Annotated[
         str, typer.Option("--listen", help="HOST:PORT, in place of http.listen; port 0 for any.")
     ] = "",
 ) -> None:
-    """Take alerts in over HTTP, decide them, store and send the decisions.
+    """Take alerts in over HTTP, decide them, store and send it.
 
-    SIGTERM drains and stops, a second one stops at once; SIGHUP reloads.
+    SIGTERM drains and stops, a second one stops at once; SIGHUP reads the configuration, the
+    procedure and the tools again and keeps the old ones when the new are refused. Logs go to
+    standard error: for eyes on a terminal, as JSON elsewhere.
 
     Exit codes: 0 drained and stopped; 69 the address cannot be had; 70 a fault of triage, or a
     tool that blocked the event loop; 75 stopped with alerts under way, which are kept; 78 the
@@ -35,18 +42,10 @@ def serve(
     override = {LISTEN: listen} if listen else {}
     settings = Settings.load(config, {**os.environ, **override})
     log = settings.log
-    logs.configure(
-        format=("console" if sys.stderr.isatty() else "json") if log.format == "auto" else log.format,
-        level=log.level,
-    )
-    import uvloop
-
-    from triage.app.daemon import serve as run
-    from triage.app.server import CannotListen
-
+    automatic = "console" if sys.stderr.isatty() else "json"
+    logs.configure(format=automatic if log.format == "auto" else log.format, level=log.level)
     try:
         code = uvloop.run(run(config, override, settings))
     except CannotListen as error:
-        sys.stderr.write(f"{error}\n")
-        raise typer.Exit(Exit.UNAVAILABLE) from None
+        raise CommandFailed(str(error), Exit.UNAVAILABLE) from None
     raise typer.Exit(code)

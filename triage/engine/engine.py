@@ -223,6 +223,7 @@ def as_resolved(decision: Decision) -> Decision:
     return replace(
         decision,
         outcome=Outcome.RESOLVED,
+        reason="",
         actions=(),
         dropped=dropped,
         decision_sha256=decision_sha256(

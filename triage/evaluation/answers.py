@@ -82,6 +82,13 @@ class AnswerBook:
             ticket.reply = await self._reply(ticket)
         return ticket.reply
 
+    def extend(self, *, deadline: float, left_s: float) -> None:
+        """Give what is asked from now on until `deadline`; what was cut off stays so."""
+        self._timer.cancel()
+        self._expired = False
+        self.deadline = deadline
+        self._timer = self._loop.call_later(left_s, self._expire)
+
     def evidence(self) -> dict[str, bytes]:
         """Bodies of all answers that were waited for, by SHA-256."""
         return {
@@ -109,15 +116,16 @@ class AnswerBook:
         try:
             return await task
         except asyncio.CancelledError:
-            # Two things look alike here: the timer cancelled the query, or our own task is being
-            # cancelled. Only in the first is the query's task itself cancelled by `_expire`.
+            # Two things look alike here: our own task is being cancelled, or a deadline cut the
+            # query off, be it the timer's or that of another dynamic tool waiting for the same.
             current = asyncio.current_task()
-            if not (self._expired and task.cancelled()) or (current and current.cancelling()):
+            if not task.cancelled() or (current is not None and current.cancelling()):
                 raise
             return out_of_time(ticket.query)
 
     def _expire(self) -> None:
         self._expired = True
         for ticket in self._tickets.values():
-            if ticket.task is not None:
+            if ticket.task is not None and not ticket.task.done():
                 ticket.task.cancel()
+                ticket.reply = out_of_time(ticket.query)

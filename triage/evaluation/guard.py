@@ -7,8 +7,8 @@ end of a call is an `Answered` or an `Unanswered`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,7 +80,7 @@ class GuardedSource:
         """
         began = self._monotonic()
         if began >= deadline:
-            return _unanswered(query, SourceFailure.DEADLINE, "the attempt's deadline has passed", 0)
+            return out_of_time(query)
         probe = False
         if self.breaker_is_open:
             if began < self._open_until or self._probing:
@@ -110,7 +110,13 @@ class GuardedSource:
                     raise
                 self._metrics.retried()
                 answer = await self.source.ask(query, timeout_s=left)
-            body = encode_answer(answer)
+            try:
+                body = encode_answer(answer)
+            except TypeError as error:
+                raise SourceFailed(
+                    SourceFailure.PROTOCOL,
+                    f"source {self.source.name!r} gave an answer that cannot be recorded: {error}",
+                ) from error
         except SourceFailed as error:
             return self._ended(query, error.failure, error.detail, began)
         except ToolFailed as error:

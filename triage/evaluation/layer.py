@@ -30,6 +30,7 @@ from triage.sop.procedure import Node, SiteProfile, Sop
 from triage.telemetry.decision_metrics import NodeMetrics
 
 FALLBACK_SATURATED = "fallback_saturated"
+CUT_OFF_S = 0.05  # seconds after the deadline
 
 
 @dataclass(slots=True)
@@ -200,24 +201,29 @@ class Attempt:
             raise first[0]
 
         plan.context.open_for_judging(self._parents(tool), {}, ask)
+        # The book cuts off what the tool asks, and then says which query it was. This is for a
+        # tool that waits for something else, and must not come first.
+        left = max(self._book.deadline - self._monotonic(), 0)
+        timer = asyncio.timeout(left + CUT_OFF_S)
         self._marker.enter(tool)
         try:
-            left = self._book.deadline - self._monotonic()
-            async with asyncio.timeout(max(left, 0)):
+            async with timer:
                 verdict = await tool.evaluate(
                     self._profile.site.name, self._alert.fired_at, plan.context
                 )
             plan.verdict = checked(verdict)
-        except TimeoutError:
-            first.append(
-                SourceFailed(SourceFailure.DEADLINE, "cut off by the attempt's deadline")
-            )
         except (ToolFailed, SourceFailed) as error:
             first.append(error)
-        except (Exception, SystemExit) as error:
-            first.append(raised(tool, error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the tool's failure, whatever it is
+            if not timer.expired():
+                first.append(raised(tool, error))
         finally:
             self._marker.leave()
+        if timer.expired():
+            # Looked at whatever came out: a tool may have caught its own cancellation.
+            first.insert(
+                0, SourceFailed(SourceFailure.DEADLINE, "cut off by the attempt's deadline")
+            )
         if first:
             plan.verdict = None
             plan.failed = first[0]
@@ -269,6 +275,10 @@ class Attempt:
                     tool_failure=result.failure,
                 )
             return
+        # The slow lane's deadline is that of all that follows, not of the fallback alone.
+        self._book.extend(
+            deadline=self._fallback_deadline, left_s=self._fallback_deadline - self._monotonic()
+        )
         async with asyncio.TaskGroup() as group:
             for plan in broken:
                 group.create_task(self._answer_by_fallback(fallback, plan, results, began))

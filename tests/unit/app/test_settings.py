@@ -223,7 +223,7 @@ def test_settings_are_frozen(full: Settings) -> None:
         ("[http]\nmax_body_bytes='much'", 2, "http.max_body_bytes", "", ""),
         ("[sources.m]\ntype='mcp'\nallow_tools=['a']", 1, "sources.m", "set one of command", ""),
         (
-            "[sources.m]\ntype='mcp'\ncommand='a'\nallow_tools=[]",
+            "[sources.m]\ntype='mcp'\ncommand='a'\nallow_tools='orders'",
             4,
             "sources.m.allow_tools",
             "",

@@ -46,7 +46,8 @@ class TooLarge(Exception):
 class Connections:
     """Up to `max_connections` connections to one server, the most recently used one first.
 
-    `headers` go with every request. `epoch` changes whenever a connection is opened while none
+    `headers` go with every request. One that was quiet for `idle_s` seconds is not used again.
+    `epoch` changes whenever a connection is opened while none
     is alive: the server on the other end may be another one than before.
     """
 
@@ -59,12 +60,14 @@ class Connections:
         headers: Sequence[Header],
         max_connections: int,
         max_bytes: int,
+        idle_s: float = IDLE_S,
     ) -> None:
         self._host = host
         self._port = port
         self._tls = tls
         self._headers = list(headers)
         self._max_bytes = max_bytes
+        self._idle_s = idle_s
         self._slots = asyncio.Semaphore(max_connections)
         self._idle: list[_Connection] = []
         self._alive: set[_Connection] = set()
@@ -110,7 +113,7 @@ class Connections:
                 await connection.writer.wait_closed()
 
     def _reusable(self) -> _Connection | None:
-        oldest = asyncio.get_running_loop().time() - IDLE_S
+        oldest = asyncio.get_running_loop().time() - self._idle_s
         while self._idle:
             connection = self._idle.pop()
             if not connection.reader.at_eof() and connection.idle_since > oldest:

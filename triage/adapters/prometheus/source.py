@@ -118,7 +118,7 @@ class PrometheusSource:
             )
         start_ms, end_ms = self._window(query)
         selector = _checked(query.selector)
-        async with _Budget(self._where, timeout_s):
+        async with _Budget(self._where, timeout_s, self._connections):
             if isinstance(query, Samples):
                 expression = f"{selector}\n[{end_ms - start_ms}ms]"
                 data = await self._query(expression, end_ms, timeout_s)
@@ -130,7 +130,7 @@ class PrometheusSource:
     async def probe(self, *, timeout_s: float) -> str:
         """The server's version, after it has answered a query; "unknown" from a server that
         tells none. Raises SourceFailed, or ToolFailed from a server that rejects a plain query."""
-        async with _Budget(self._where, timeout_s):
+        async with _Budget(self._where, timeout_s, self._connections):
             await self._look_at_edge(timeout_s)
             reply = await self._request("/api/v1/status/buildinfo", "")
             if reply.status == HTTPStatus.NOT_FOUND:
@@ -257,8 +257,9 @@ class PrometheusSource:
 class _Budget:
     """Time for one ask; running out is the source's failure."""
 
-    def __init__(self, where: str, timeout_s: float) -> None:
+    def __init__(self, where: str, timeout_s: float, connections: Connections | None) -> None:
         self._where = where
+        self._connections = connections
         self._timeout_s = timeout_s
         self._timeout = asyncio.timeout(timeout_s)
 
@@ -269,6 +270,10 @@ class _Budget:
         try:
             await self._timeout.__aexit__(*raised)
         except TimeoutError:
+            # A path that died without a word looks like this, and the retry must not take another
+            # connection over it.
+            if self._connections is not None:
+                self._connections.drop_idle()
             raise SourceFailed(
                 SourceFailure.TIMEOUT, f"{self._where} did not answer in {self._timeout_s:g} s"
             ) from None
