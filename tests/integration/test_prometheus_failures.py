@@ -1,0 +1,272 @@
+"""The Prometheus source against a server that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+import pytest
+
+from tests.integration.prometheus_world import LEVEL, SERIES, TIMEOUT_S, opened, success
+from tests.scripted_server import (
+    Request,
+    Script,
+    ScriptedServer,
+    close_mid_body,
+    dribble,
+    flood,
+    garbage,
+    gzip_bomb,
+    hang,
+    hang_up,
+    in_turn,
+    reply,
+)
+from tests.servers import free_port
+from triage.adapters.prometheus.http import Connections
+from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
+
+
+def _error(kind: str, text: str = "it says no") -> bytes:
+    return orjson.dumps({"status": "error", "errorType": kind, "error": text})
+
+
+def _histogram(key: str) -> dict[str, object]:
+    return {"metric": {"__name__": "level"}, key: [[1_767_614_430, {"count": "1"}]]}
+
+
+TOOL_FAULTS: dict[str, Script] = {
+    "bad data": reply(400, _error("bad_data")),
+    "execution": reply(422, _error("execution")),
+    "another result type": reply(200, success([], "vector")),
+    "native histograms": reply(200, success([_histogram("histograms")])),
+    "too long for a proxy": reply(414, b"URI too long"),
+    "a warning about the query": reply(
+        200, success([SERIES], warnings=["PromQL warning: mixed histograms"])
+    ),
+}
+
+OUTAGES: dict[str, tuple[Script, SourceFailure]] = {
+    "internal": (reply(500, _error("internal")), SourceFailure.SERVER_ERROR),
+    "unavailable": (reply(503, b"Service Unavailable"), SourceFailure.SERVER_ERROR),
+    "query timeout": (reply(503, _error("timeout")), SourceFailure.SERVER_ERROR),
+    "timeout as a 422": (reply(422, _error("timeout")), SourceFailure.SERVER_ERROR),
+    "canceled": (reply(422, _error("canceled")), SourceFailure.SERVER_ERROR),
+    "too many requests": (reply(429, b"slow down"), SourceFailure.SERVER_ERROR),
+    "refused credentials": (reply(401, b""), SourceFailure.SERVER_ERROR),
+    "forbidden": (reply(403, _error("forbidden")), SourceFailure.SERVER_ERROR),
+    "partial answer": (
+        reply(200, success([SERIES], warnings=["remote read: connection refused"])),
+        SourceFailure.SERVER_ERROR,
+    ),
+    "redirect": (reply(302, b"", {"Location": "/login"}), SourceFailure.PROTOCOL),
+    "not found": (reply(404, b"404 page not found"), SourceFailure.PROTOCOL),
+    "bad request of a proxy": (reply(400, b"<html>"), SourceFailure.PROTOCOL),
+    "no JSON": (reply(200, b"<html>"), SourceFailure.PROTOCOL),
+    "no object": (reply(200, b"[]"), SourceFailure.PROTOCOL),
+    "no data": (reply(200, b'{"status":"success"}'), SourceFailure.PROTOCOL),
+    "no result": (reply(200, b'{"status":"success","data":{}}'), SourceFailure.PROTOCOL),
+    "malformed series": (reply(200, success([{"metric": {}}])), SourceFailure.PROTOCOL),
+    "malformed sample": (
+        reply(200, success([{"metric": {}, "values": [[1_767_614_430, "one"]]}])),
+        SourceFailure.PROTOCOL,
+    ),
+    "series is no object": (reply(200, success([7])), SourceFailure.PROTOCOL),
+    "a series twice": (reply(200, success([SERIES, SERIES])), SourceFailure.PROTOCOL),
+    "garbage": (garbage(), SourceFailure.PROTOCOL),
+    "gzip unasked": (gzip_bomb(100_000_000), SourceFailure.PROTOCOL),
+    "hangs up": (hang_up(), SourceFailure.CONNECT),
+    "closes in the body": (close_mid_body(success([SERIES])), SourceFailure.CONNECT),
+}
+
+
+@pytest.mark.both_loops
+class TestScriptedServer:
+    @pytest.mark.parametrize("about", TOOL_FAULTS)
+    async def test_tool_faults(self, about: str) -> None:
+        good = reply(200, success([SERIES]))
+        async with ScriptedServer(in_turn(TOOL_FAULTS[about], good)) as server:
+            async with opened(server.url) as source:
+                with pytest.raises(ToolFailed) as caught:
+                    await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+                assert caught.value.failure is ToolFailure.QUERY_REJECTED
+                assert len(await source.ask(LEVEL, timeout_s=TIMEOUT_S)) == 1
+
+    @pytest.mark.parametrize("about", OUTAGES)
+    async def test_outages(self, about: str) -> None:
+        script, failure = OUTAGES[about]
+        good = reply(200, success([SERIES]))
+        async with ScriptedServer(in_turn(script, good)) as server:
+            async with opened(server.url) as source:
+                with pytest.raises(SourceFailed) as caught:
+                    await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+                assert caught.value.failure is failure
+                assert "metrics (http://127.0.0.1:" in caught.value.detail
+                assert len(await source.ask(LEVEL, timeout_s=TIMEOUT_S)) == 1
+
+    async def test_an_error_repeats_few_of_the_servers_words(self) -> None:
+        async with ScriptedServer(reply(400, _error("bad_data", "no\n" * 5_000))) as server:
+            async with opened(server.url) as source:
+                with pytest.raises(
+                    ToolFailed, match="rejected the query: bad_data: no no"
+                ) as caught:
+                    await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+        assert len(caught.value.detail) < 500
+        assert "\n" not in caught.value.detail
+
+    async def test_infos_are_harmless(self) -> None:
+        body = success(
+            [SERIES], infos=["PromQL info: not a counter"], warnings=["PromQL info: the same"]
+        )
+        async with ScriptedServer(reply(200, body)) as server, opened(server.url) as source:
+            assert len(await source.ask(LEVEL, timeout_s=TIMEOUT_S)) == 1
+
+    @pytest.mark.parametrize("script", [hang(), dribble()], ids=["silent", "a byte at a time"])
+    async def test_a_server_that_never_ends_runs_out_of_time(self, script: Script) -> None:
+        async with ScriptedServer(script) as server, opened(server.url) as source:
+            with pytest.raises(SourceFailed, match=r"did not answer in 0\.05 s") as caught:
+                await source.ask(LEVEL, timeout_s=0.05)
+            assert caught.value.failure is SourceFailure.TIMEOUT
+            await server.hung_up.wait()  # the connection went with it
+            server.script = reply(200, success([SERIES]))
+            assert len(await source.ask(LEVEL, timeout_s=TIMEOUT_S)) == 1
+
+    async def test_time_spent_waiting_for_a_connection_counts(self) -> None:
+        async with (
+            ScriptedServer(hang()) as server,
+            opened(server.url, max_connections=1) as source,
+        ):
+            first = asyncio.create_task(source.ask(LEVEL, timeout_s=TIMEOUT_S))
+            await server.arrived(1)
+            with pytest.raises(SourceFailed) as caught:
+                await source.ask(LEVEL, timeout_s=0.05)
+            assert caught.value.failure is SourceFailure.TIMEOUT
+            assert len(server.requests) == 1
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+
+    @pytest.mark.parametrize("stated", [True, False])
+    async def test_too_much_is_not_read_on(self, stated: bool) -> None:
+        total, sent = 50_000_000, [0]
+        script = flood(total, stated=stated, on_byte=sent.append)
+        async with ScriptedServer(script) as server, opened(server.url) as source:
+            with pytest.raises(ToolFailed) as caught:
+                await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+            assert caught.value.failure is ToolFailure.ANSWER_TOO_LARGE
+            await server.hung_up.wait()
+        assert sent[-1] < total / 2  # what the sockets' buffers took, and the megabyte read
+
+    async def test_cancelled_while_the_server_thinks(self) -> None:
+        async with ScriptedServer(hang()) as server, opened(server.url) as source:
+            task = asyncio.create_task(source.ask(LEVEL, timeout_s=TIMEOUT_S))
+            await server.arrived(1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await server.hung_up.wait()
+
+    async def test_closing_ends_what_is_under_way(self) -> None:
+        async with ScriptedServer(hang()) as server, opened(server.url) as source:
+            task = asyncio.create_task(source.ask(LEVEL, timeout_s=TIMEOUT_S))
+            await server.arrived(1)
+            await source.close()
+            with pytest.raises(SourceFailed) as caught:
+                await task
+            assert caught.value.failure is SourceFailure.CONNECT
+            with pytest.raises(SourceFailed, match="not open"):
+                await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+
+    async def test_connections_are_kept_and_bounded(self) -> None:
+        peers = set()
+
+        async def script(request: Request, writer: asyncio.StreamWriter) -> None:
+            peers.add(writer.get_extra_info("peername"))
+            await reply(200, success([SERIES]))(request, writer)
+
+        async with ScriptedServer(script) as server, opened(server.url) as source:
+            for _ in range(10):
+                await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+            assert len(peers) == 1
+            await asyncio.gather(*(source.ask(LEVEL, timeout_s=TIMEOUT_S) for _ in range(40)))
+            assert len(peers) <= 4
+
+    @pytest.mark.parametrize("script", [hang(), hang_up()], ids=["timeout", "reset"])
+    async def test_after_a_failure_no_kept_connection_is_trusted(self, script: Script) -> None:
+        peers: list[object] = []
+        both = asyncio.Barrier(2)
+
+        async def good(request: Request, writer: asyncio.StreamWriter) -> None:
+            if len(peers) < both.parties:
+                peers.append(writer.get_extra_info("peername"))
+                await both.wait()
+            peers.append(writer.get_extra_info("peername"))
+            await reply(200, success([SERIES]))(request, writer)
+
+        async with ScriptedServer(good) as server, opened(server.url) as source:
+            await asyncio.gather(*(source.ask(LEVEL, timeout_s=TIMEOUT_S) for _ in range(2)))
+            server.script = script
+            with pytest.raises(SourceFailed):
+                await source.ask(LEVEL, timeout_s=0.05)
+            server.script = good
+            await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+        assert len(set(peers[:2])) == 2  # two were kept
+        assert peers[-1] not in peers[:-1]
+
+    @pytest.mark.parametrize(("idle_s", "connections"), [(0.0, 3), (600.0, 1)])
+    async def test_a_connection_that_was_quiet_for_long_is_not_used(
+        self, idle_s: float, connections: int
+    ) -> None:
+        peers = set()
+
+        async def script(request: Request, writer: asyncio.StreamWriter) -> None:
+            peers.add(writer.get_extra_info("peername"))
+            await reply(200, b"")(request, writer)
+
+        async with ScriptedServer(script) as server:
+            kept = Connections(
+                host="127.0.0.1",
+                port=server.port,
+                tls=None,
+                headers=[(b"Host", b"test")],
+                max_connections=2,
+                max_bytes=10,
+                idle_s=idle_s,
+            )
+            for _ in range(3):
+                await kept.request("/")
+            await kept.close()
+        assert len(peers) == connections
+
+    async def test_a_server_that_closes_after_each_reply(self) -> None:
+        good = success([SERIES])
+
+        async def script(request: Request, writer: asyncio.StreamWriter) -> None:
+            await reply(200, good, {"Connection": "close"})(request, writer)
+            writer.close()
+
+        async with ScriptedServer(script) as server, opened(server.url) as source:
+            for _ in range(5):
+                assert len(await source.ask(LEVEL, timeout_s=TIMEOUT_S)) == 1
+
+    async def test_a_body_that_ends_with_the_connection(self) -> None:
+        async def script(_: Request, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + success([SERIES]))
+            await writer.drain()
+            writer.close()
+
+        async with ScriptedServer(script) as server, opened(server.url) as source:
+            assert len(await source.ask(LEVEL, timeout_s=TIMEOUT_S)) == 1
+
+    async def test_nobody_listens(self) -> None:
+        async with opened(f"http://127.0.0.1:{free_port()}") as source:
+            with pytest.raises(SourceFailed) as caught:
+                await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+            assert caught.value.failure is SourceFailure.CONNECT
+            with pytest.raises(SourceFailed):
+                await source.probe(timeout_s=TIMEOUT_S)
+
+    async def test_a_host_that_does_not_exist(self) -> None:
+        async with opened("http://no-such-host.invalid:9090") as source:
+            with pytest.raises(SourceFailed) as caught:
+                await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+            assert caught.value.failure is SourceFailure.CONNECT

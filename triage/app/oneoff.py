@@ -1,0 +1,223 @@
+"""Alerts decided outside the daemon: nothing is accepted, stored or sent.
+
+What a daemon would be started with is loaded, its sources are opened, and all is closed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from prometheus_client import CollectorRegistry
+
+from triage.app.field_maps import field_maps
+from triage.app.procedure import Loaded, load_procedure
+from triage.app.sections import AnySource, IntakeSection
+from triage.app.settings import Settings
+from triage.app.sources import SourcePool, close_source, make_source
+from triage.engine.engine import Decided, Engine, EngineOptions
+from triage.engine.snapshot import Snapshot, snapshot
+from triage.errors import ConfigError, Finding, SourceFailed, ToolFailed
+from triage.evaluation.judge import NoMark
+from triage.intake.formats import parse
+from triage.intake.request import IntakeRequest, Rejected
+from triage.library import quarantine
+from triage.model.alert import Alert, Arrival, ArrivalKind, episode_id, occurrence_id
+from triage.ports import Clock, Source
+from triage.telemetry.decision_metrics import NodeMetrics
+from triage.telemetry.edge_metrics import SourceMetrics
+
+CONNECT_S = 10.0  # a command that is a source starts within this
+FIRST_EPISODE = 1
+
+
+@runtime_checkable
+class Probed(Protocol):
+    """A source that can say who it is. Raises SourceFailed or ToolFailed."""
+
+    async def probe(self, *, timeout_s: float) -> str: ...
+
+
+# --- deciding ---------------------------------------------------------------------------------
+
+
+class OwnLane:
+    """Nobody else waits for a slot."""
+
+    async def enter_slow(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOff:
+    """`warnings` are what a start would have warned of."""
+
+    snapshot: Snapshot
+    warnings: tuple[Finding, ...]
+    engine: Engine
+
+    async def decide(self, alert: Alert) -> Decided:
+        """As `Engine.decide`."""
+        return await self.engine.decide(alert, self.snapshot, lane=OwnLane())
+
+
+@asynccontextmanager
+async def one_off(settings: Settings, clock: Clock) -> AsyncIterator[OneOff]:
+    """Raises ConfigError for what would keep a daemon from starting. A source that is down does
+    not: nodes that ask it fail, as they would there."""
+    quarantined = quarantine.read(quarantine_file(settings))
+    loaded: Loaded = await asyncio.to_thread(load_procedure, settings, quarantined)
+    registry = CollectorRegistry()
+    engine = Engine(
+        options=EngineOptions(
+            deadline_s=settings.engine.deadline_s,
+            fallback_deadline_s=settings.engine.fallback_deadline_s,
+            prefetch=settings.engine.prefetch,
+        ),
+        clock=clock,
+        marker=NoMark(),
+        metrics=NodeMetrics.register(registry),
+    )
+    async with AsyncExitStack() as stack:
+        pool = SourcePool(clock, SourceMetrics.register(registry))
+        sources = await pool.take_up(settings.sources)
+        for guarded in sources.values():
+            stack.push_async_callback(close_source, guarded)
+        # A daemon's sources have long been connected when an alert comes.
+        await asyncio.gather(*(_connected(guarded.source) for guarded in sources.values()))
+        yield OneOff(
+            snapshot=snapshot(loaded.sop, loaded.sites, loaded.library, sources),
+            warnings=loaded.warnings,
+            engine=engine,
+        )
+
+
+async def _connected(source: Source) -> None:
+    if isinstance(source, Probed):
+        try:
+            await source.probe(timeout_s=CONNECT_S)
+        except (SourceFailed, ToolFailed):
+            return  # the node that asks it says so, in the decision
+
+
+def quarantine_file(settings: Settings) -> Path:
+    """Beside the store, where the daemon puts it; found without loading the store's libraries."""
+    return Path(settings.store.url.removeprefix("sqlite:///")).parent / "quarantine.json"
+
+
+# --- reading a payload ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """`events` are entries that a daemon would only record."""
+
+    alerts: tuple[Alert, ...]
+    events: tuple[Arrival, ...]
+    rejected: tuple[Rejected, ...]
+    truncated: int
+
+
+def read_payload(  # noqa: PLR0913 - each of them with a name
+    intake: IntakeSection,
+    *,
+    format: str,  # noqa: A002 - the word of intake
+    body: bytes,
+    now: datetime,
+    at: datetime | None = None,
+) -> Payload:
+    """The alerts of one payload, fired at `at` where it is given. Ids are those that a store with
+    no earlier episode would give. Raises PayloadError when nothing in it can be an alert."""
+    field_map = field_maps(intake)[format]
+    parsed = parse(IntakeRequest(format=format, body=body, received_at=now), field_map)
+    events = [
+        arrival
+        for arrival in parsed.arrivals
+        if arrival.kind is ArrivalKind.EVENT and arrival.event != "rejected"
+    ]
+    return Payload(
+        alerts=tuple(
+            _alert(arrival, now, at)
+            for arrival in parsed.arrivals
+            if arrival.kind is not ArrivalKind.EVENT
+        ),
+        events=tuple(events),
+        rejected=parsed.rejected,
+        truncated=parsed.truncated,
+    )
+
+
+def _alert(arrival: Arrival, now: datetime, at: datetime | None) -> Alert:
+    key = (arrival.integration, arrival.tenant, arrival.fingerprint)
+    resolved = arrival.kind is ArrivalKind.RESOLVED
+    return Alert(
+        alert_id=episode_id(*key, FIRST_EPISODE)
+        if arrival.starts_at_ns is None
+        else occurrence_id(*key, arrival.starts_at_ns),
+        integration=arrival.integration,
+        tenant=arrival.tenant,
+        fingerprint=arrival.fingerprint,
+        alarm=arrival.alarm,
+        site=arrival.site,
+        entity=arrival.entity,
+        severity=arrival.severity,
+        fired_at=at or arrival.fired_at,
+        accepted_at=now,
+        labels=arrival.labels,
+        annotations=arrival.annotations,
+        resolved_at=(arrival.observed_at or now) if resolved else None,
+        unmatched_resolve=resolved,
+    )
+
+
+# --- probing ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceReport:
+    """`version` is what the server says it is, empty when it told none or `problem` is set."""
+
+    name: str
+    type: str
+    version: str = ""
+    problem: str = ""
+    elapsed_ms: float = 0.0
+
+
+async def probe_sources(
+    sections: Mapping[str, AnySource], *, timeout_s: float
+) -> list[SourceReport]:
+    """Each source opened, asked who it is, and closed; all at once, in the order given."""
+    return list(
+        await asyncio.gather(
+            *(_probe(name, section, timeout_s) for name, section in sections.items())
+        )
+    )
+
+
+async def _probe(name: str, section: AnySource, timeout_s: float) -> SourceReport:
+    began = time.monotonic()
+    version = problem = ""
+    try:
+        source = make_source(name, section)
+        try:
+            await source.open()
+            if isinstance(source, Probed):
+                version = await source.probe(timeout_s=timeout_s)
+        finally:
+            await source.close()
+    except (ConfigError, SourceFailed, ToolFailed) as error:
+        problem = str(error)
+    return SourceReport(
+        name=name,
+        type=section.type,
+        version=version,
+        problem=problem,
+        elapsed_ms=(time.monotonic() - began) * 1000,
+    )

@@ -1,0 +1,185 @@
+"""`triage check`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from triage.app.exits import Exit
+from triage.app.oneoff import SourceReport, probe_sources, quarantine_file
+from triage.app.procedure import Procedure, check_procedure
+from triage.app.settings import Settings
+from triage.cli import options
+from triage.cli.findings import counted, finding_document, in_words, print_findings, shown_path
+from triage.cli.output import busy, cell, columns, out, print_json
+from triage.cli.text import printable
+from triage.errors import Finding, InvalidFiles
+from triage.library import quarantine
+from triage.telemetry import logs
+
+application = options.application()
+
+NOTHING = Procedure(sop=None, sites=None, library=None, findings=())
+
+
+@application.command()
+def check(
+    config: options.Config = options.CONFIG,
+    as_json: options.Json = False,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Open every source too, and ask it who it is.")
+    ] = False,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0.1, max=600, help="Seconds a source may take.")
+    ] = 5.0,
+    no_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--no-secrets",
+            help="Variables and files that hold secrets need not be there: for a machine that is "
+            "not the one the configuration is for.",
+        ),
+    ] = False,
+) -> None:
+    """Find what is wrong with configuration, SOP, sites and tools.
+
+    Every finding is one line: file, line, what it is about, the problem, and what to do. Nothing
+    is changed, and without --connect nothing is connected to.
+
+    Exit codes: 0 no error (there may be warnings); 1 an error was found, or a source could not be
+    asked; 78 the configuration file cannot be read at all.
+    """
+    if connect and no_secrets:
+        raise typer.BadParameter("--connect needs the secrets that --no-secrets leaves unread")
+    try:
+        settings = Settings.load(config, os.environ, read_secrets=not no_secrets)
+    except InvalidFiles as error:
+        if _is_unreadable(error, config):
+            raise
+        _tell(NOTHING, error.findings, [], as_json=as_json)
+        raise typer.Exit(Exit.FINDINGS) from None
+    with busy("checking the procedure and its tools"):
+        procedure = check_procedure(settings, quarantine.read(quarantine_file(settings)))
+    sources: list[SourceReport] = []
+    if connect:
+        logs.configure(format="console", level="error", stream=sys.stderr)
+        with busy(f"asking {len(settings.sources)} sources who they are"):
+            sources = asyncio.run(probe_sources(settings.sources, timeout_s=timeout_s))
+    findings = [*procedure.findings, *_source_findings(sources, config)]
+    _tell(procedure, findings, sources, as_json=as_json)
+    if counted(findings)[0]:
+        raise typer.Exit(Exit.FINDINGS)
+
+
+def _is_unreadable(error: InvalidFiles, config: Path) -> bool:
+    """Whether there is no TOML to find faults in, rather than faults in it."""
+    return all(not f.where and f.file == str(config) for f in error.findings)
+
+
+def _source_findings(sources: Sequence[SourceReport], config: Path) -> list[Finding]:
+    return [
+        Finding(
+            file=str(config),
+            where=f"sources.{report.name}",
+            problem=report.problem,
+            fix="is it running, and are its address and credentials right?",
+        )
+        for report in sources
+        if report.problem
+    ]
+
+
+def _tell(
+    procedure: Procedure,
+    findings: Sequence[Finding],
+    sources: Sequence[SourceReport],
+    *,
+    as_json: bool,
+) -> None:
+    errors, warnings = counted(findings)
+    if as_json:
+        print_json(_document(procedure, findings, sources))
+        return
+    console = out()
+    print_findings(console, findings)
+    if sources:
+        table = columns("source", "type", "server", "ms")
+        for report in sources:
+            server = cell("cannot be asked", "red") if report.problem else cell(report.version)
+            table.add_row(
+                cell(report.name), cell(report.type), server, cell(f"{report.elapsed_ms:.1f}")
+            )
+        console.print(table)
+    if procedure.sop is not None:
+        console.print(Text(summary(procedure)), soft_wrap=True)
+    style = "red" if errors else "yellow" if warnings else "green"
+    console.print(Text(in_words(errors, warnings), style=style))
+
+
+def summary(procedure: Procedure) -> str:
+    """`sop.yaml: dock version 7: 44 decision nodes, 19 actions, 14 alarms; tools: 44 active`;
+    empty without an SOP."""
+    sop, library = procedure.sop, procedure.library
+    if sop is None:
+        return ""
+    parts = [
+        f"{printable(shown_path(sop.file))}: {printable(sop.name)} version {sop.version}:"
+        f" {len(sop.nodes)} decision nodes, {len(sop.actions)} actions, {len(sop.alarms)} alarms"
+    ]
+    if library is not None:
+        tools = [f"{len(library.tools)} active"]
+        if stale := sum(tool.stale for tool in library.tools.values()):
+            tools.append(f"{stale} stale")
+        if library.broken:
+            tools.append(f"{len(library.broken)} broken")
+        parts.append(f"tools: {', '.join(tools)}")
+    return "; ".join(parts)
+
+
+def _document(
+    procedure: Procedure, findings: Sequence[Finding], sources: Sequence[SourceReport]
+) -> dict[str, Any]:
+    errors, warnings = counted(findings)
+    sop, library = procedure.sop, procedure.library
+    return {
+        "ok": not errors,
+        "errors": errors,
+        "warnings": warnings,
+        "findings": [finding_document(finding) for finding in findings],
+        "sop": None
+        if sop is None
+        else {
+            "file": sop.file,
+            "name": sop.name,
+            "version": sop.version,
+            "sha256": sop.sha256,
+            "nodes": len(sop.nodes),
+            "actions": len(sop.actions),
+            "alarms": len(sop.alarms),
+        },
+        "tools": None
+        if library is None
+        else {
+            "sha256": library.sha256,
+            "active": len(library.tools),
+            "stale": sum(tool.stale for tool in library.tools.values()),
+            "broken": {node: failed.reason for node, failed in library.broken.items()},
+        },
+        "sources": [
+            {
+                "name": report.name,
+                "type": report.type,
+                "version": report.version,
+                "problem": report.problem,
+                "elapsed_ms": round(report.elapsed_ms, 3),
+            }
+            for report in sources
+        ],
+    }

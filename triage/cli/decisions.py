@@ -1,0 +1,191 @@
+"""`triage decisions`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from triage.app.exits import Exit
+from triage.cli import options
+from triage.cli.exit_codes import CommandFailed
+from triage.cli.output import cell, columns, out, print_json, progress, warn
+from triage.cli.reading import Origin, Reader, reader, whole_id
+from triage.cli.text import printable
+from triage.cli.tree import OUTCOME_STYLES, decision_tree
+from triage.clock import SystemClock
+from triage.model.decision import Outcome
+from triage.ports import DecisionFilter
+
+application = options.application("Read stored decisions.")
+
+PAGE = 500
+MAX_LIMIT = 100_000
+
+
+@application.command("list")
+def list_decisions(  # noqa: PLR0913 - each is an option
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=MAX_LIMIT, help="At most so many.")
+    ] = 20,
+    outcome: Annotated[
+        Outcome | None, typer.Option("--outcome", help="Only those with this outcome.")
+    ] = None,
+    alarm: Annotated[str, typer.Option("--alarm", help="Only those of this alarm.")] = "",
+    site: Annotated[str, typer.Option("--site", help="Only those at this site.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help=f"Decided then or later: {options.MOMENT}.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--until", metavar="TIME", help="Decided before that.")
+    ] = "",
+    cursor: Annotated[
+        str, typer.Option("--cursor", help="Go on where an earlier page ended.")
+    ] = "",
+    as_json: options.Json = False,
+    config: options.Config = options.CONFIG,
+    url: options.Url = "",
+    token_env: options.TokenEnv = "",
+    token_file: options.TokenFile = None,
+) -> None:
+    """List decisions, newest first.
+
+    They are read from the store of the configuration, beside a daemon that may be serving from
+    it, or with --url from a daemon.
+
+    Exit codes: 0; 2 a time or cursor that cannot be used; 69 the daemon or the store did not
+    answer; 78 the configuration, store or token cannot be used.
+    """
+    now = SystemClock().now()
+    wanted = DecisionFilter(
+        outcome=outcome.value if outcome is not None else "",
+        alarm=alarm,
+        site=site,
+        since=options.optional_moment(since, "--since", now),
+        until=options.optional_moment(until, "--until", now),
+    )
+    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
+    heads, following = asyncio.run(_heads(origin, wanted, cursor, limit))
+    if as_json:
+        print_json({"decisions": heads, "cursor": following})
+        return
+    _print_heads(heads)
+    if following:
+        warn(f"there are more: --cursor {following}")
+
+
+@application.command("show")
+def show_decision(  # noqa: PLR0913 - each is an option
+    alert_id: Annotated[
+        str, typer.Argument(metavar="ALERT_ID", help="The whole id, or its first 6 or more.")
+    ],
+    as_json: options.Json = False,
+    with_evidence: Annotated[
+        bool, typer.Option("--evidence", help="Show what was asked, and the answers.")
+    ] = False,
+    config: options.Config = options.CONFIG,
+    url: options.Url = "",
+    token_env: options.TokenEnv = "",
+    token_file: options.TokenFile = None,
+) -> None:
+    """Show one decision as a tree.
+
+    With --url the beginning of an id is looked for among the newest 1000 decisions.
+
+    Exit codes: 0; 1 there is no such alert, or no decision yet; 2 an id that is too short or
+    begins several; 69 the daemon or the store did not answer; 78 the configuration, store or
+    token cannot be used.
+    """
+    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
+    document, evidence = asyncio.run(_decision(origin, alert_id, with_evidence))
+    decided = "outcome" in document
+    if as_json:
+        print_json({**document, "evidence": evidence} if with_evidence else document)
+    elif decided:
+        _print_decision(document, evidence if with_evidence else None)
+    if not decided:
+        status = printable(str(document.get("status", "unknown")))
+        raise CommandFailed(f"{alert_id} has no decision: it is {status}", Exit.FINDINGS)
+
+
+async def _heads(
+    origin: Origin, wanted: DecisionFilter, cursor: str, limit: int
+) -> tuple[list[Mapping[str, Any]], str]:
+    heads: list[Mapping[str, Any]] = []
+    async with reader(origin) as source:
+        pages = -(-limit // PAGE)
+        with progress("reading decisions", pages) as bar:
+            while len(heads) < limit:
+                page, cursor = await source.page(
+                    wanted, cursor=cursor, limit=min(PAGE, limit - len(heads))
+                )
+                heads += page
+                bar.advance(bar.task_ids[0])
+                if not cursor:
+                    break
+    return heads, cursor
+
+
+async def _decision(
+    origin: Origin, given: str, with_evidence: bool
+) -> tuple[Mapping[str, Any], dict[str, str]]:
+    async with reader(origin) as source:
+        alert_id = await whole_id(source, given)
+        document = await source.decision(alert_id)
+        if document is None:
+            raise CommandFailed(f"no alert {alert_id} was ever accepted here", Exit.FINDINGS)
+        bodies = await _evidence(source, document) if with_evidence else {}
+        return document, bodies
+
+
+async def _evidence(source: Reader, document: Mapping[str, Any]) -> dict[str, str]:
+    digests = {
+        str(asked["answer_sha256"])
+        for node in document.get("nodes", ())
+        for asked in node["asked"]
+        if asked["answer_sha256"]
+    }
+    bodies: dict[str, str] = {}
+    with progress("reading answers", len(digests)) as bar:
+        for digest in sorted(digests):
+            body = await source.evidence(digest)
+            if body is not None:
+                bodies[digest] = body.decode("utf-8", "replace")
+            bar.advance(bar.task_ids[0])
+    return bodies
+
+
+def _print_heads(heads: Sequence[Mapping[str, Any]]) -> None:
+    table = columns("decided", "outcome", "alarm", "site", "entity", "cause", "actions")
+    table.add_column("alert id", no_wrap=True, overflow="ignore", min_width=32)
+    for head in heads:
+        outcome = head["outcome"]
+        causes = ", ".join(cause["node"] for cause in head["root_causes"])
+        table.add_row(
+            cell(str(head["decided_at"])[:19]),
+            cell(outcome, OUTCOME_STYLES.get(outcome, "")),
+            cell(head["alarm"]),
+            cell(head["site"]),
+            cell(head["entity"]),
+            cell(causes or head["reason"]),
+            cell(", ".join(action["action"] for action in head["actions"])),
+            cell(head["alert_id"]),
+        )
+    if heads:
+        out().print(table)
+    else:
+        warn("no decisions")
+
+
+def _print_decision(document: Mapping[str, Any], evidence: Mapping[str, str] | None) -> None:
+    try:
+        tree = decision_tree(document, evidence)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CommandFailed(
+            f"this version cannot show the decision ({type(error).__name__}: {error}): use --json",
+            Exit.UNAVAILABLE,
+        ) from None
+    out().print(tree)

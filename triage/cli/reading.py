@@ -1,0 +1,112 @@
+"""Decisions and ledger from a store's file, or over HTTP from the daemon that has it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import typer
+
+from triage.cli.text import printable
+from triage.errors import ConfigError
+from triage.model.alert import ALERT_ID_LENGTH
+from triage.ports import DecisionFilter
+
+MIN_PREFIX = 6
+MAX_TOKEN_BYTES = 64 * 1024
+_DIGITS = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where to read: `url` when it is given, else the store of `config`."""
+
+    config: Path
+    url: str = ""
+    token_env: str = ""
+    token_file: Path | None = None
+
+
+class Reader(Protocol):
+    async def page(
+        self, wanted: DecisionFilter, *, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        """Heads, newest first, and the cursor of the next page, "" on the last. Raises
+        PayloadError for a cursor that was not made there."""
+
+    async def decision(self, alert_id: str) -> Mapping[str, Any] | None:
+        """As `DecisionLog.get`."""
+
+    async def ids(self, prefix: str) -> list[str]:
+        """Ids of decisions that begin so: all of them, or a few when there are many."""
+
+    async def evidence(self, answer_sha256: str) -> bytes | None: ...
+
+    async def ledger(self, *, full: bool) -> Mapping[str, Any]:
+        """As `ledger_document`."""
+
+
+@asynccontextmanager
+async def reader(origin: Origin) -> AsyncIterator[Reader]:
+    """Raises ConfigError or CommandFailed for what cannot be reached."""
+    if origin.url:
+        # Here: each of the two costs more than the rest of the command.
+        from triage.cli.remote import remote_reader  # noqa: PLC0415 - see above
+
+        async with remote_reader(origin.url, _token(origin)) as remote:
+            yield remote
+        return
+    if origin.token_env or origin.token_file:
+        raise typer.BadParameter("a token goes with --url; a store's file needs none")
+    from triage.cli.local import local_reader  # noqa: PLC0415 - see above
+
+    async with local_reader(origin.config) as local:
+        yield local
+
+
+async def whole_id(source: Reader, given: str) -> str:
+    """`given`, or the one id that begins with it. Raises BadParameter."""
+    text = given.strip().lower()
+    if len(text) >= ALERT_ID_LENGTH or not _DIGITS.issuperset(text):
+        return given
+    if len(text) < MIN_PREFIX:
+        raise typer.BadParameter(
+            f"{printable(given)} is too short: give at least {MIN_PREFIX} characters of the id"
+        )
+    found = await source.ids(text)
+    if len(found) > 1:
+        raise typer.BadParameter(
+            f"{text} begins several ids: give more of one of {', '.join(found)}"
+        )
+    return found[0] if found else given
+
+
+def _token(origin: Origin) -> str:
+    if origin.token_env and origin.token_file:
+        raise typer.BadParameter("give one of --token-env and --token-file")
+    if origin.token_env:
+        token = os.environ.get(origin.token_env, "").strip()
+        if not token:
+            raise ConfigError(f"the environment variable {origin.token_env} is not set, or empty")
+    elif origin.token_file is not None:
+        token = _token_in(origin.token_file)
+    else:
+        return ""
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ConfigError("the token holds white space or characters that no token has")
+    return token
+
+
+def _token_in(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            token = opened.read(MAX_TOKEN_BYTES).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    if not token:
+        raise ConfigError(f"{file}: holds no token")
+    return token

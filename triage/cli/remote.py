@@ -1,0 +1,166 @@
+"""Reads over the daemon's HTTP interface."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import orjson
+import typer
+
+from triage.app.exits import Exit
+from triage.cli.exit_codes import CommandFailed
+from triage.errors import PayloadError
+from triage.ports import DecisionFilter
+
+TIMEOUT_S = 10.0
+COUNTING_S = 600.0  # a full count reads every row
+NEWEST = 1_000  # decisions in which a prefix is looked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteReader:
+    """See `reading.Reader`. Raises CommandFailed for what the daemon did not or would not do."""
+
+    client: httpx.AsyncClient
+    shown_url: str
+
+    async def page(
+        self, wanted: DecisionFilter, *, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        parameters = {
+            "limit": str(limit),
+            "cursor": cursor,
+            "outcome": wanted.outcome,
+            "alarm": wanted.alarm,
+            "site": wanted.site,
+            "since": _instant(wanted.since),
+            "until": _instant(wanted.until),
+        }
+        given = {name: value for name, value in parameters.items() if value}
+        reply = await self._get("/api/v1/decisions", given)
+        document = self._object(reply)
+        try:
+            return list(document["decisions"]), str(document["cursor"])
+        except (KeyError, TypeError):
+            raise self._no_triage() from None
+
+    async def decision(self, alert_id: str) -> Mapping[str, Any] | None:
+        reply = await self._get(f"/api/v1/decisions/{quote(alert_id, safe='')}", may_be_missing=True)
+        return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
+
+    async def ids(self, prefix: str) -> list[str]:
+        heads, _ = await self.page(DecisionFilter(), cursor="", limit=NEWEST)
+        ids = (str(head.get("alert_id", "")) for head in heads)
+        return [alert_id for alert_id in ids if alert_id.startswith(prefix)]
+
+    async def evidence(self, answer_sha256: str) -> bytes | None:
+        reply = await self._get(f"/api/v1/evidence/{quote(answer_sha256, safe='')}", may_be_missing=True)
+        return None if reply.status_code == HTTPStatus.NOT_FOUND else reply.content
+
+    async def ledger(self, *, full: bool) -> Mapping[str, Any]:
+        reply = await self._get(
+            "/api/v1/ledger",
+            {"full": "1"} if full else {},
+            timeout_s=COUNTING_S if full else TIMEOUT_S,
+        )
+        return self._object(reply)
+
+    async def _get(
+        self,
+        path: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        may_be_missing: bool = False,
+    ) -> httpx.Response:
+        """A 2xx; with `may_be_missing` also triage's own 404."""
+        try:
+            reply = await self.client.get(path, params=parameters, timeout=timeout_s)
+        except httpx.TimeoutException:
+            raise CommandFailed(
+                f"{self.shown_url} did not answer in {timeout_s:g} s", Exit.UNAVAILABLE
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise CommandFailed(
+                f"{self.shown_url} cannot be reached: {error} — is the daemon running there?",
+                Exit.UNAVAILABLE,
+            ) from None
+        if reply.is_success:
+            return reply
+        problem = _problem(reply)
+        if problem is None:
+            raise self._no_triage()
+        match reply.status_code:
+            case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+                raise CommandFailed(
+                    f"{self.shown_url} refused: {problem} — give a token that may read with"
+                    " --token-env or --token-file",
+                    Exit.CONFIG,
+                )
+            case HTTPStatus.BAD_REQUEST:
+                raise PayloadError("", problem)
+            case HTTPStatus.NOT_FOUND if may_be_missing:
+                return reply
+            case status:
+                raise CommandFailed(
+                    f"{self.shown_url} answered {status}: {problem}", Exit.UNAVAILABLE
+                )
+
+    def _object(self, reply: httpx.Response) -> Mapping[str, Any]:
+        try:
+            document = orjson.loads(reply.content)
+        except orjson.JSONDecodeError:
+            raise self._no_triage() from None
+        if not isinstance(document, dict):
+            raise self._no_triage()
+        return document
+
+    def _no_triage(self) -> CommandFailed:
+        return CommandFailed(
+            f"{self.shown_url} does not answer like triage: is it the right address?",
+            Exit.UNAVAILABLE,
+        )
+
+
+@asynccontextmanager
+async def remote_reader(url: str, token: str) -> AsyncIterator[RemoteReader]:
+    """Raises BadParameter for what is no http URL."""
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        parsed = httpx.URL("")
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise typer.BadParameter("write http://HOST:PORT", param_hint="--url")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    # A proxy of the environment has no business between this machine and itself.
+    async with httpx.AsyncClient(
+        base_url=parsed, headers=headers, trust_env=not _is_loopback(parsed.host)
+    ) as client:
+        yield RemoteReader(client=client, shown_url=f"{parsed.scheme}://{parsed.netloc.decode()}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _problem(reply: httpx.Response) -> str | None:
+    """What triage says is wrong; None from a server that does not speak as it does."""
+    try:
+        return str(orjson.loads(reply.content)["error"]["problem"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+
+
+def _instant(moment: datetime | None) -> str:
+    return moment.isoformat() if moment is not None else ""

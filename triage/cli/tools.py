@@ -1,0 +1,244 @@
+"""`triage tools`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from triage.app.exits import Exit
+from triage.app.oneoff import quarantine_file
+from triage.app.settings import Settings
+from triage.cli import options
+from triage.cli.findings import (
+    counted,
+    finding_document,
+    in_words,
+    print_findings,
+    shown_path,
+)
+from triage.cli.output import busy, err, out, print_json, warn
+from triage.cli.quarantine import application as quarantine_application
+from triage.cli.tool_views import manifest_view, row_document, rows_table
+from triage.clock import SystemClock
+from triage.library import lifecycle, quarantine
+from triage.library.manifest import VersionStatus
+from triage.library.overview import ToolRow
+from triage.library.policy import SOURCE_LIMIT
+from triage.model.decision import NodeId
+from triage.sop.load import load_sop
+from triage.sop.nearest import Nearest
+from triage.sop.procedure import Sop
+
+application = options.application("Look at the tools, and change which version is active.")
+application.add_typer(quarantine_application, name="quarantine")
+
+Node = Annotated[str, typer.Argument(metavar="NODE", help="The node whose tool it is.")]
+RELOAD = "a running daemon takes it up on SIGHUP or POST /-/reload"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What the commands work on."""
+
+    sop: Sop
+    root: Path
+    quarantined: Mapping[str, str]
+
+    def rows(self) -> list[ToolRow]:
+        return lifecycle.describe(self.root, self.sop, quarantined=self.quarantined)
+
+    def node(self, name: str) -> NodeId:
+        """Raises BadParameter for a node that the SOP does not have."""
+        if name in self.sop.nodes:
+            return NodeId(name)
+        advice = Nearest()(name, self.sop.nodes) or "see `triage tools list`"
+        raise typer.BadParameter(
+            f"{shown_path(self.sop.file)} has no node {name!r}: {advice}", param_hint="NODE"
+        )
+
+    def row(self, name: str) -> ToolRow:
+        node = self.node(name)
+        return next(row for row in self.rows() if row.node == node)
+
+
+def bench(config: Path) -> Bench:
+    """Raises ConfigError for a configuration, SOP or quarantine that cannot be read."""
+    settings = Settings.load(config, os.environ, read_secrets=False)
+    return Bench(
+        sop=load_sop(settings.sop.file),
+        root=settings.sop.library,
+        quarantined=quarantine.read(quarantine_file(settings)),
+    )
+
+
+@application.command("list")
+def list_tools(as_json: options.Json = False, config: options.Config = options.CONFIG) -> None:
+    """List every node of the SOP with the state of its tool.
+
+    Sources are not read: `triage tools verify` does that.
+
+    Exit codes: 0; 78 the configuration or the SOP was refused.
+    """
+    rows = bench(config).rows()
+    if as_json:
+        print_json({"tools": [row_document(row) for row in rows]})
+    else:
+        out().print(rows_table(rows))
+
+
+@application.command("show")
+def show_tool(
+    node: Node, as_json: options.Json = False, config: options.Config = options.CONFIG
+) -> None:
+    """Show every version of one node's tool, and its history.
+
+    Exit codes: 0; 2 the SOP has no such node; 78 the configuration or the SOP was refused.
+    """
+    library = bench(config)
+    row = library.row(node)
+    if as_json:
+        print_json(row_document(row, whole=True))
+    else:
+        out().print(manifest_view(row, shown_path(str(library.root / row.node))))
+
+
+@application.command("verify")
+def verify_tools(as_json: options.Json = False, config: options.Config = options.CONFIG) -> None:
+    """Verify every version of every tool: manifest, file, hash and import policy.
+
+    Exit codes: 0 no error; 1 an error was found; 78 the configuration or the SOP was refused.
+    """
+    library = bench(config)
+    with busy(f"verifying the tools of {len(library.sop.nodes)} nodes"):
+        findings = lifecycle.verify(library.root, library.sop)
+    errors, warnings = counted(findings)
+    if as_json:
+        print_json(
+            {
+                "ok": not errors,
+                "errors": errors,
+                "warnings": warnings,
+                "findings": [finding_document(finding) for finding in findings],
+            }
+        )
+    else:
+        console = out()
+        print_findings(console, findings)
+        versions = sum(len(row.versions) for row in library.rows())
+        console.print(f"{versions} versions verified: {in_words(errors, warnings)}")
+    if errors:
+        raise typer.Exit(Exit.FINDINGS)
+
+
+@application.command("add")
+def add_tool(  # noqa: PLR0913 - each is an option
+    node: Node,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The source; `-` is standard input.")],
+    maker: Annotated[
+        str, typer.Option("--maker", metavar="NAME", help="Who made it; your user name by default.")
+    ] = "",
+    dynamic: Annotated[
+        bool, typer.Option("--dynamic", help="It asks in steps, with `await context.ask(…)`.")
+    ] = False,
+    reads_parent: Annotated[
+        list[str] | None,
+        typer.Option("--reads-parent", metavar="NODE", help="It reads this node's verdict."),
+    ] = None,
+    note: options.Note = "",
+    config: options.Config = options.CONFIG,
+) -> None:
+    """Add a source as the node's next version: a candidate, which nothing runs yet.
+
+    Exit codes: 0; 2 no such node or file; 78 it was refused, and nothing has changed.
+    """
+    library = bench(config)
+    owner = library.node(node)
+    version = lifecycle.add_version(
+        library.root,
+        library.sop,
+        owner,
+        options.read_input(file, SOURCE_LIMIT, "a tool's source"),
+        maker=options.person(maker, "--maker"),
+        at=SystemClock().now(),
+        dynamic=dynamic,
+        reads_parents=[library.node(parent) for parent in reads_parent or ()],
+        note=note,
+    )
+    typer.echo(f"{owner}: version {version} is a candidate")
+    warn(f"make it the active one: triage tools promote {owner} {version}")
+
+
+@application.command("promote")
+def promote_tool(
+    node: Node,
+    version: Annotated[
+        int | None,
+        typer.Argument(metavar="[VERSION]", help="The newest candidate by default.", min=1),
+    ] = None,
+    by: options.By = "",
+    note: options.Note = "",
+    config: options.Config = options.CONFIG,
+) -> None:
+    """Make a version the active one: your approval of exactly this source.
+
+    Hash and policy are verified again; the version before it becomes deprecated.
+
+    Exit codes: 0; 2 no such node, or no candidate; 78 it was refused, and nothing has changed.
+    """
+    library = bench(config)
+    row = library.row(node)
+    number = version if version is not None else _newest_candidate(row)
+    warnings = lifecycle.promote(
+        library.root,
+        library.sop,
+        row.node,
+        number,
+        by=options.person(by, "--by"),
+        at=SystemClock().now(),
+        note=note,
+    )
+    print_findings(err(), warnings)
+    before = f" in place of {row.active}" if row.active is not None else ""
+    typer.echo(f"{row.node}: version {number} is active{before}")
+    warn(RELOAD)
+
+
+@application.command("rollback")
+def roll_back_tool(
+    node: Node,
+    by: options.By = "",
+    note: options.Note = "",
+    config: options.Config = options.CONFIG,
+) -> None:
+    """Make the version active again that was active before.
+
+    Exit codes: 0; 2 no such node; 78 it was refused, and nothing has changed.
+    """
+    library = bench(config)
+    owner = library.node(node)
+    number = lifecycle.rollback(
+        library.root,
+        library.sop,
+        owner,
+        by=options.person(by, "--by"),
+        at=SystemClock().now(),
+        note=note,
+    )
+    typer.echo(f"{owner}: version {number} is active again")
+    warn(RELOAD)
+
+
+def _newest_candidate(row: ToolRow) -> int:
+    candidates = [v.version for v in row.versions if v.status is VersionStatus.CANDIDATE]
+    if candidates:
+        return max(candidates)
+    known: dict[str, Any] = {str(v.version): v.status.value for v in row.versions}
+    there = ", ".join(f"{number} ({status})" for number, status in known.items()) or "none"
+    raise typer.BadParameter(
+        f"{row.node} has no candidate: name a version; there are: {there}", param_hint="VERSION"
+    )
