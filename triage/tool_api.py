@@ -21,8 +21,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from math import fsum, isfinite, isnan, nan
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from triage.model.query import (
     Aggregate,
@@ -51,6 +52,7 @@ __all__ = [
     "Samples",
     "Series",
     "Site",
+    "Trend",
     "Truth",
     "Verdict",
     "aggregate",
@@ -64,6 +66,8 @@ __all__ = [
     "rows",
     "samples",
     "selector",
+    "span_s",
+    "trend",
 ]
 
 
@@ -130,6 +134,8 @@ def call(source: str, tool: str, **arguments: Any) -> Call:
     """A call of a read-only MCP tool. Arguments are JSON values."""
     return Call(source, tool, json.dumps(arguments, sort_keys=True, separators=(",", ":")))
 
+
+LEAST_POINTS = 3  # two always lie on a line
 
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -223,8 +229,40 @@ def increase(series: Series) -> float:
         return nan
     return fsum(
         after - before if after >= before else after
-        for before, after in zip(values[:-1], values[1:], strict=True)
+        for before, after in pairwise(values)
     )
+
+
+def span_s(series: Series) -> float:
+    """Seconds from the first sample to the last, 0 with fewer than two: how much of a window was
+    really seen. A series that covers half a window must not speak for all of it."""
+    return series.times[-1] - series.times[0] if series.times else 0.0
+
+
+class Trend(NamedTuple):
+    """`per_s` is growth per second; `r2`, 0 to 1, is the share of the variance it explains."""
+
+    per_s: float
+    r2: float
+
+
+def trend(series: Series) -> Trend:
+    """The least-squares line through the finite samples.
+
+    Both figures are 0 with fewer than three of them, when all are of one instant, and when all
+    have one value.
+    """
+    points = [(t, v) for t, v in zip(series.times, series.values, strict=True) if isfinite(v)]
+    if len(points) < LEAST_POINTS:
+        return Trend(0.0, 0.0)
+    middle_t = fsum(t for t, _ in points) / len(points)
+    middle_v = fsum(v for _, v in points) / len(points)
+    tt = fsum((t - middle_t) ** 2 for t, _ in points)
+    vv = fsum((v - middle_v) ** 2 for _, v in points)
+    tv = fsum((t - middle_t) * (v - middle_v) for t, v in points)
+    if tt <= 0 or vv <= 0:
+        return Trend(0.0, 0.0)
+    return Trend(tv / tt, tv * tv / (tt * vv))
 
 
 def mean(values: Sequence[float]) -> float:

@@ -30,6 +30,8 @@ from triage.tool_api import (
     rows,
     samples,
     selector,
+    span_s,
+    trend,
 )
 
 T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -38,6 +40,11 @@ names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]*", fullmatch=True).filter(
 )
 values = st.text(max_size=30) | st.text(alphabet='\\"\n{}=,n', max_size=12)
 matchers = st.dictionaries(names, values, max_size=4)
+
+
+def series(times: list[float], values: list[float]) -> Series:
+    return Series({}, tuple(times), tuple(values))
+
 
 MATCHER = re.compile(r'([a-zA-Z_]\w*)(=~|!~|!=|=)"((?:[^"\\\n]|\\.)*)"')
 UNESCAPED = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
@@ -223,3 +230,43 @@ class TestMeanAndLast:
     def test_last(self) -> None:
         assert last(_series(1.0, 2.0)) == 2
         assert isnan(last(_series()))
+
+
+def test_span_is_what_was_really_seen() -> None:
+    assert span_s(series([], [])) == 0.0
+    assert span_s(series([5.0], [1.0])) == 0.0
+    assert span_s(series([5.0, 6.0, 20.0], [1.0, nan, 3.0])) == 15.0
+
+
+@given(
+    per_s=st.floats(-1e3, 1e3),
+    start=st.floats(-1e6, 1e6),
+    times=st.lists(st.integers(0, 10_000), min_size=3, max_size=30, unique=True),
+)
+def test_trend_finds_the_line_it_was_drawn_from(
+    per_s: float, start: float, times: list[int]
+) -> None:
+    ordered = [float(time) for time in sorted(times)]
+    found = trend(series(ordered, [start + per_s * time for time in ordered]))
+    assert found.per_s == pytest.approx(per_s, rel=1e-6, abs=1e-4)
+    assert 0.0 <= found.r2 <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("times", "values"),
+    [
+        ([], []),
+        ([1.0, 2.0], [1.0, 2.0]),
+        ([1.0, 2.0, 3.0], [1.0, nan, 3.0]),
+        ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]),
+        ([1.0, 2.0, 3.0], [4.0, 4.0, 4.0]),
+    ],
+)
+def test_no_line_where_there_is_none_to_draw(times: list[float], values: list[float]) -> None:
+    assert trend(series(times, values)) == (0.0, 0.0)
+
+
+def test_a_trend_passes_over_what_is_no_number() -> None:
+    found = trend(series([0.0, 1.0, 2.0, 3.0], [0.0, inf, 4.0, 6.0]))
+    assert found.per_s == pytest.approx(2.0)
+    assert found.r2 == pytest.approx(1.0)

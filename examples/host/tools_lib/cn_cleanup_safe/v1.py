@@ -1,13 +1,11 @@
 """Whether files may be removed, and for how long what that frees would last."""
 
 from datetime import datetime
-from math import fsum, isfinite
 
 from triage.tool_api import (
     Clause,
     Context,
     Query,
-    Series,
     Verdict,
     compare,
     conclude,
@@ -15,6 +13,8 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
+    trend,
 )
 
 
@@ -37,21 +37,6 @@ def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query
         )
         for metric, window_s in wanted
     ]
-
-
-def slope(series: Series) -> float:
-    """Least squares, per second."""
-    points = [
-        (time, value)
-        for time, value in zip(series.times, series.values, strict=True)
-        if isfinite(value)
-    ]
-    if len(points) < 3:
-        return 0.0
-    middle_t = fsum(t for t, _ in points) / len(points)
-    middle_v = fsum(v for _, v in points) / len(points)
-    tt = fsum((t - middle_t) ** 2 for t, _ in points)
-    return fsum((t - middle_t) * (v - middle_v) for t, v in points) / tt if tt > 0 else 0.0
 
 
 def spoken(hours: float) -> str:
@@ -78,7 +63,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         return no_data(f"no figures of the file system {mount!r}", subject=mount)
     newest = max(available, key=lambda one: one.times[-1])
     needed_s = float(params["trend_window_s"]) * float(params["min_coverage"])
-    if len(newest.times) < 3 or newest.times[-1] - newest.times[0] < needed_s:
+    if len(newest.times) < 3 or span_s(newest) < needed_s:
         return no_data(
             f"the free space of {mount!r} was not followed for {needed_s:g} s", subject=mount
         )
@@ -88,7 +73,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         compare("read-only", max(last(series) for series in readonly), "==", 0),
     ]
     freed = float(params["cleanup_frees_pct"]) / 100 * max(last(series) for series in size)
-    per_hour = -3600 * slope(newest)
+    per_hour = -3600 * trend(newest).per_s
     if per_hour > 0:
         hours = freed / per_hour
         clauses.append(

@@ -6,7 +6,6 @@ from math import fsum
 from triage.tool_api import (
     Context,
     Query,
-    Series,
     Verdict,
     compare,
     conclude,
@@ -14,6 +13,7 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
 )
 
 MODES = ("user", "system", "nice", "irq", "softirq", "steal")
@@ -25,17 +25,13 @@ def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query
     return [samples("prometheus", metric, timestamp, window_s)]
 
 
-def covers(series: Series, seconds: float) -> bool:
-    return len(series.times) >= 2 and series.times[-1] - series.times[0] >= seconds
-
-
 def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     window_s = float(context.params["window_s"])
     needed_s = window_s * float(context.params["min_coverage"])
     spent: dict[str, list[float]] = {}
     for series in context.answer(queries(warehouse, timestamp, context)[0]):
         grown = increase(series)
-        if covers(series, needed_s) and grown >= 0:  # NaN is not
+        if span_s(series) >= needed_s and grown >= 0:  # NaN is not
             spent.setdefault(series.labels.get("mode", ""), []).append(grown)
     total = fsum(fsum(values) for values in spent.values())
     if total <= 0:

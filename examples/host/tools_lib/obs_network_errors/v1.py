@@ -13,6 +13,7 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
 )
 
 ERRORS = ("node_network_receive_errs_total", "node_network_transmit_errs_total")
@@ -42,7 +43,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     for query in queries(warehouse, timestamp, context):
         grown: dict[str, float] = {}
         for series in context.answer(query):
-            if len(series.times) >= 2 and series.times[-1] - series.times[0] >= needed_s:
+            if span_s(series) >= needed_s:
                 grown[series.labels.get("device", "")] = increase(series)
         counted.append(grown)
     # An interface counts when all four of its counters do.

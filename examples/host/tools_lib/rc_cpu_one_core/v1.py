@@ -6,7 +6,6 @@ from math import fsum
 from triage.tool_api import (
     Context,
     Query,
-    Series,
     Verdict,
     compare,
     conclude,
@@ -15,6 +14,7 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
 )
 
 
@@ -24,10 +24,6 @@ def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query
     return [samples("prometheus", metric, timestamp, window_s)]
 
 
-def covers(series: Series, seconds: float) -> bool:
-    return len(series.times) >= 2 and series.times[-1] - series.times[0] >= seconds
-
-
 def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     params = context.params
     needed_s = float(params["window_s"]) * float(params["min_coverage"])
@@ -35,7 +31,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     idle: dict[str, list[float]] = {}
     for series in context.answer(queries(warehouse, timestamp, context)[0]):
         grown = increase(series)
-        if covers(series, needed_s) and grown >= 0:  # NaN is not
+        if span_s(series) >= needed_s and grown >= 0:  # NaN is not
             core = series.labels.get("cpu", "")
             total.setdefault(core, []).append(grown)
             if series.labels.get("mode") in ("idle", "iowait"):

@@ -20,6 +20,7 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
 )
 
 
@@ -37,16 +38,12 @@ def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query
     return [samples("prometheus", metric, timestamp, window_s) for metric in wanted]
 
 
-def covers(series: Series, seconds: float) -> bool:
-    return len(series.times) >= 2 and series.times[-1] - series.times[0] >= seconds
-
-
 def busy_ratio(cpu: tuple[Series, ...], needed_s: float) -> float:
     total: list[float] = []
     idle: list[float] = []
     for series in cpu:
         grown = increase(series)
-        if covers(series, needed_s) and grown >= 0:  # NaN is not
+        if span_s(series) >= needed_s and grown >= 0:  # NaN is not
             total.append(grown)
             if series.labels.get("mode") in ("idle", "iowait"):
                 idle.append(grown)

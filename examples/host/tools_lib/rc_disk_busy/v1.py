@@ -12,6 +12,7 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
 )
 
 
@@ -26,9 +27,9 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     needed_s = float(params["window_s"]) * float(params["min_coverage"])
     busy: dict[str, float] = {}
     for series in context.answer(queries(warehouse, timestamp, context)[0]):
-        if len(series.times) < 2 or series.times[-1] - series.times[0] < needed_s:
+        if span_s(series) < needed_s:
             continue
-        share = 100 * increase(series) / (series.times[-1] - series.times[0])
+        share = 100 * increase(series) / span_s(series)
         if share >= 0:  # NaN is not
             busy[series.labels.get("device", "")] = share
     if not busy:

@@ -1,12 +1,10 @@
 """A straight line through the free space, and when it reaches zero."""
 
 from datetime import datetime
-from math import fsum, isfinite
 
 from triage.tool_api import (
     Context,
     Query,
-    Series,
     Verdict,
     compare,
     conclude,
@@ -14,6 +12,8 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
+    trend,
 )
 
 
@@ -27,21 +27,6 @@ def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query
         else selector(metric, instance=context.entity)
     )
     return [samples("prometheus", wanted, timestamp, window_s)]
-
-
-def slope(series: Series) -> float:
-    """Least squares, per second."""
-    points = [
-        (time, value)
-        for time, value in zip(series.times, series.values, strict=True)
-        if isfinite(value)
-    ]
-    if len(points) < 3:
-        return 0.0
-    middle_t = fsum(t for t, _ in points) / len(points)
-    middle_v = fsum(v for _, v in points) / len(points)
-    tt = fsum((t - middle_t) ** 2 for t, _ in points)
-    return fsum((t - middle_t) * (v - middle_v) for t, v in points) / tt if tt > 0 else 0.0
 
 
 def spoken(hours: float) -> str:
@@ -60,14 +45,14 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         for series in context.answer(queries(warehouse, timestamp, context)[0])
         if series.labels.get("mountpoint") == mount
         and len(series.times) >= 3
-        and series.times[-1] - series.times[0] >= needed_s
+        and span_s(series) >= needed_s
     ]
     if not followed:
         return no_data(f"the free space of {mount!r} was not followed for {needed_s:g} s")
     # Devices stacked on one mount point all show the figures of the topmost: any will do.
     series = max(followed, key=lambda one: one.times[-1])
     free = last(series)
-    per_hour = -3600 * slope(series)
+    per_hour = -3600 * trend(series).per_s
     if free > 0 and not per_hour > 0:
         return conclude(
             [compare("filling", per_hour / 2**20, ">", 0, "MiB per hour")],

@@ -5,12 +5,10 @@ whose resident memory is known, the one that grows the most is the subject.
 """
 
 from datetime import datetime
-from math import fsum, isfinite
 
 from triage.tool_api import (
     Context,
     Query,
-    Series,
     Verdict,
     compare,
     conclude,
@@ -18,6 +16,8 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
+    trend,
 )
 
 
@@ -35,25 +35,6 @@ def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query
     return [samples("prometheus", metric, timestamp, window_s) for metric in wanted]
 
 
-def line(series: Series) -> tuple[float, float]:
-    """Least squares: the slope per second and how much of the variance it explains (0..1)."""
-    points = [
-        (time, value)
-        for time, value in zip(series.times, series.values, strict=True)
-        if isfinite(value)
-    ]
-    if len(points) < 3:
-        return 0.0, 0.0
-    middle_t = fsum(t for t, _ in points) / len(points)
-    middle_v = fsum(v for _, v in points) / len(points)
-    tt = fsum((t - middle_t) ** 2 for t, _ in points)
-    vv = fsum((v - middle_v) ** 2 for _, v in points)
-    tv = fsum((t - middle_t) * (v - middle_v) for t, v in points)
-    if tt <= 0 or vv <= 0:
-        return 0.0, 0.0
-    return tv / tt, tv * tv / (tt * vv)
-
-
 def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     params = context.params
     anon, total, services = [
@@ -63,11 +44,11 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     if not anon or not total or not last(total[0]) > 0:
         return no_data(f"no memory figures of {context.entity!r}")
     used = anon[0]
-    if len(used.times) < 3 or used.times[-1] - used.times[0] < needed_s:
+    if len(used.times) < 3 or span_s(used) < needed_s:
         return no_data(f"the memory of {context.entity!r} was not followed for {needed_s:g} s")
-    slope, steadiness = line(used)
+    slope, steadiness = trend(used)
     growth = 100 * 3600 * slope / last(total[0])
-    growing = {series.labels.get("job", ""): line(series)[0] for series in services}
+    growing = {series.labels.get("job", ""): trend(series)[0] for series in services}
     fastest = max(sorted(growing), key=lambda job: growing[job]) if growing else ""
     subject = fastest if fastest and growing[fastest] > 0 else ""
     return conclude(

@@ -14,6 +14,7 @@ from triage.tool_api import (
     no_data,
     samples,
     selector,
+    span_s,
 )
 
 
@@ -26,11 +27,7 @@ def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query
 
 
 def rate(answer: tuple[Series, ...], needed_s: float) -> float:
-    rates = [
-        increase(series) / (series.times[-1] - series.times[0])
-        for series in answer
-        if len(series.times) >= 2 and series.times[-1] - series.times[0] >= needed_s
-    ]
+    rates = [increase(series) / span_s(series) for series in answer if span_s(series) >= needed_s]
     return fsum(rates) if rates else -1.0
 
 
