@@ -79,24 +79,27 @@ def run(console: Console, stage: Stage, *, keep: bool) -> None:
         with step(console, f"{BASELINE_S:g} s of an ordinary day, scraped every second"):
             time.sleep(BASELINE_S)
 
-        expected = ["ServiceDown"]
+        expected = {"ServiceDown": "shop"}
         with step(console, "break it") as note:
             stage.stop("shop")
             if disk is not None:
-                expected.insert(0, "HostDiskFilling")
+                expected = {"HostDiskFilling": str(disk), **expected}
                 trouble.fill(disk, to_pct=FILL_PCT, seconds=FILL_S)
                 note(f"the service was killed, and a log filled {disk} to {FILL_PCT:g} %")
             else:
-                expected.insert(0, "HostHighCpu")
+                expected = {"HostHighCpu": "", **expected}
                 pid = undo.enter_context(trouble.burner())
                 note(f"the service was killed, and process {pid} keeps one core busy")
                 note("(this user may not mount a file system to fill)")
         with step(console, "rules fire, Alertmanager delivers, triage decides") as note:
-            heads = wait_decided(stage, expected)
-            note(", ".join(f"{alarm}: {heads[alarm]['outcome']}" for alarm in expected))
+            documents = wait_decided(stage, expected)
+            note(
+                ", ".join(
+                    f"{alarm}: {document['outcome']}" for alarm, document in documents.items()
+                )
+            )
 
-        for alarm in expected:
-            document = stage.decision(heads[alarm]["alert_id"])
+        for alarm, document in documents.items():
             console.print()
             console.print(Rule(f"{alarm} on {INSTANCE}", align="left"))
             show(document["alert_id"], stage)
@@ -104,11 +107,11 @@ def run(console: Console, stage: Stage, *, keep: bool) -> None:
                 console.print(line, markup=False, soft_wrap=True)
         console.print()
         console.print(Rule("how fast", align="left"))
-        for line in latency(stage, [heads[alarm] for alarm in expected]):
+        for line in latency(stage, list(documents.values())):
             console.print(line, markup=False, soft_wrap=True)
         console.print()
         console.print(Rule("look further", align="left"))
-        text = further(stage, heads[expected[0]]["alert_id"], keep=keep)
+        text = further(stage, next(iter(documents.values()))["alert_id"], keep=keep)
         console.print(text, markup=False, soft_wrap=True)
         if keep:
             signal.pause()
@@ -128,15 +131,18 @@ def step(console: Console, title: str) -> Iterator[Callable[[str], None]]:
         console.print(f"  {text}", style="dim", markup=False, soft_wrap=True)
 
 
-def wait_decided(stage: Stage, alarms: list[str]) -> dict[str, dict[str, Any]]:
+def wait_decided(stage: Stage, expected: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """The decision of each alarm in `expected`, which maps it to the subject it is about."""
     deadline = time.monotonic() + DECIDED_S
     decided: dict[str, dict[str, Any]] = {}
     while time.monotonic() < deadline:
-        decided = stage.decisions()
-        if all(alarm in decided for alarm in alarms):
-            return decided
+        for alarm in expected.keys() - decided.keys():
+            if (document := stage.decided(alarm, expected[alarm])) is not None:
+                decided[alarm] = document
+        if len(decided) == len(expected):
+            return {alarm: decided[alarm] for alarm in expected}
         time.sleep(0.2)
-    waiting = [alarm for alarm in alarms if alarm not in decided]
+    waiting = [alarm for alarm in expected if alarm not in decided]
     raise StageError(
         f"not decided in {DECIDED_S:g} s: {', '.join(waiting)}; "
         f"firing in Prometheus: {', '.join(sorted(stage.firing())) or 'nothing'}"

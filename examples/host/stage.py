@@ -116,7 +116,7 @@ class Stage:
         self.start(
             "top", sys.executable, str(HERE / "top_process.py"), str(textfiles), "--interval=2"
         )
-        self.start("shop", sys.executable, str(HERE / "shop.py"), str(ports.shop))
+        self.start_shop()
         self.start(
             "alertmanager",
             programs["alertmanager"],
@@ -136,6 +136,9 @@ class Stage:
         self.wait_for("shop", "/metrics")
         self.wait_for("alertmanager", "/-/ready")
         self.wait_for("prometheus", "/-/ready")
+
+    def start_shop(self) -> None:
+        self.start("shop", sys.executable, str(HERE / "shop.py"), str(self.ports.shop))
 
     def start_triage(self) -> None:
         """Returns when the daemon is ready. Raises StageError."""
@@ -164,14 +167,18 @@ class Stage:
                 start_new_session=True,
             )
 
-    def stop(self, name: str) -> None:
+    def pid(self, name: str) -> int:
+        return self._running[name].pid
+
+    def stop(self, name: str) -> int:
+        """Its exit status, negative for the signal that ended it."""
         process = self._running.pop(name)
         process.terminate()
         try:
-            process.wait(STOP_S)
+            return process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            return process.wait()
 
     def wait_for(self, name: str, path: str) -> None:
         deadline = time.monotonic() + START_S
@@ -205,14 +212,19 @@ class Stage:
         found = self.query('ALERTS{alertstate="firing"}')
         return {one["metric"]["alertname"] for one in found}
 
-    def decisions(self) -> dict[str, dict[str, Any]]:
-        """The newest decision of each alarm."""
-        response = self._http.get(self.url("triage") + "/api/v1/decisions", params={"limit": 50})
+    def decided(self, alarm: str, subject: str = "") -> dict[str, Any] | None:
+        """The newest decision of the alarm; with `subject`, the newest that speaks of it and of
+        no other: the machine may have a full disk, or a dead service, besides ours."""
+        response = self._http.get(
+            self.url("triage") + "/api/v1/decisions", params={"alarm": alarm, "limit": 50}
+        )
         response.raise_for_status()
-        newest: dict[str, dict[str, Any]] = {}
         for head in response.json()["decisions"]:
-            newest.setdefault(head["alarm"], head)
-        return newest
+            document = self.decision(head["alert_id"])
+            named = {node["subject"] for node in document["nodes"]} - {""}
+            if not subject or not named or subject in named:
+                return document
+        return None
 
     def decision(self, alert_id: str) -> dict[str, Any]:
         response = self._http.get(f"{self.url('triage')}/api/v1/decisions/{alert_id}")

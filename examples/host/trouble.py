@@ -68,14 +68,14 @@ def burner() -> Iterator[int]:
 
 def busy_pct(seconds: float) -> float:
     """How busy the processor is over the next `seconds`, from /proc/stat."""
-    before = _processor_time()
+    before = processor_time()
     time.sleep(seconds)
-    after = _processor_time()
+    after = processor_time()
     idle, total = after[0] - before[0], after[1] - before[1]
     return 100 * (1 - idle / total) if total else 0.0
 
 
-def _processor_time() -> tuple[int, int]:
+def processor_time() -> tuple[int, int]:
     fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
     ticks = [int(field) for field in fields]
     return ticks[3] + ticks[4], sum(ticks)

@@ -6,28 +6,25 @@ What a daemon would be started with is loaded, its sources are opened, and all i
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry
 
 from triage.app.field_maps import field_maps
 from triage.app.procedure import Loaded, load_procedure
-from triage.app.sections import AnySource, IntakeSection
+from triage.app.sections import IntakeSection
 from triage.app.settings import Settings
-from triage.app.sources import SourcePool, close_source, make_source
+from triage.app.sources import SourcePool, close_source
 from triage.engine.engine import Decided, Engine, EngineOptions
 from triage.engine.snapshot import Snapshot, snapshot
-from triage.errors import ConfigError, Finding, SourceFailed, ToolFailed
+from triage.errors import Finding, SourceFailed, ToolFailed
 from triage.evaluation.judge import NoMark
 from triage.intake.formats import parse
 from triage.intake.request import IntakeRequest, Rejected
-from triage.library import quarantine
 from triage.model.alert import Alert, Arrival, ArrivalKind, episode_id, occurrence_id
 from triage.ports import Clock, Source
 from triage.telemetry.decision_metrics import NodeMetrics
@@ -61,17 +58,23 @@ class OneOff:
     snapshot: Snapshot
     warnings: tuple[Finding, ...]
     engine: Engine
+    clock: Clock
 
     async def decide(self, alert: Alert) -> Decided:
-        """As `Engine.decide`."""
+        """As `Engine.decide`. It counts as accepted now: it waited in no queue."""
+        alert = replace(alert, accepted_at=self.clock.now())
         return await self.engine.decide(alert, self.snapshot, lane=OwnLane())
 
 
 @asynccontextmanager
-async def one_off(settings: Settings, clock: Clock) -> AsyncIterator[OneOff]:
-    """Raises ConfigError for what would keep a daemon from starting. A source that is down does
-    not: nodes that ask it fail, as they would there."""
-    quarantined = quarantine.read(quarantine_file(settings))
+async def one_off(
+    settings: Settings, clock: Clock, quarantined: Mapping[str, str]
+) -> AsyncIterator[OneOff]:
+    """`quarantined` maps the SHA-256 of a tool that may not run to the reason.
+
+    Raises ConfigError for what would keep a daemon from starting. A source that is down does
+    not: nodes that ask it fail, as they would there.
+    """
     loaded: Loaded = await asyncio.to_thread(load_procedure, settings, quarantined)
     registry = CollectorRegistry()
     engine = Engine(
@@ -95,6 +98,7 @@ async def one_off(settings: Settings, clock: Clock) -> AsyncIterator[OneOff]:
             snapshot=snapshot(loaded.sop, loaded.sites, loaded.library, sources),
             warnings=loaded.warnings,
             engine=engine,
+            clock=clock,
         )
 
 
@@ -104,11 +108,6 @@ async def _connected(source: Source) -> None:
             await source.probe(timeout_s=CONNECT_S)
         except (SourceFailed, ToolFailed):
             return  # the node that asks it says so, in the decision
-
-
-def quarantine_file(settings: Settings) -> Path:
-    """Beside the store, where the daemon puts it; found without loading the store's libraries."""
-    return Path(settings.store.url.removeprefix("sqlite:///")).parent / "quarantine.json"
 
 
 # --- reading a payload ------------------------------------------------------------------------
@@ -124,7 +123,7 @@ class Payload:
     truncated: int
 
 
-def read_payload(  # noqa: PLR0913 - each of them with a name
+def read_payload(
     intake: IntakeSection,
     *,
     format: str,  # noqa: A002 - the word of intake
@@ -173,51 +172,4 @@ def _alert(arrival: Arrival, now: datetime, at: datetime | None) -> Alert:
         annotations=arrival.annotations,
         resolved_at=(arrival.observed_at or now) if resolved else None,
         unmatched_resolve=resolved,
-    )
-
-
-# --- probing ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceReport:
-    """`version` is what the server says it is, empty when it told none or `problem` is set."""
-
-    name: str
-    type: str
-    version: str = ""
-    problem: str = ""
-    elapsed_ms: float = 0.0
-
-
-async def probe_sources(
-    sections: Mapping[str, AnySource], *, timeout_s: float
-) -> list[SourceReport]:
-    """Each source opened, asked who it is, and closed; all at once, in the order given."""
-    return list(
-        await asyncio.gather(
-            *(_probe(name, section, timeout_s) for name, section in sections.items())
-        )
-    )
-
-
-async def _probe(name: str, section: AnySource, timeout_s: float) -> SourceReport:
-    began = time.monotonic()
-    version = problem = ""
-    try:
-        source = make_source(name, section)
-        try:
-            await source.open()
-            if isinstance(source, Probed):
-                version = await source.probe(timeout_s=timeout_s)
-        finally:
-            await source.close()
-    except (ConfigError, SourceFailed, ToolFailed) as error:
-        problem = str(error)
-    return SourceReport(
-        name=name,
-        type=section.type,
-        version=version,
-        problem=problem,
-        elapsed_ms=(time.monotonic() - began) * 1000,
     )

@@ -57,6 +57,7 @@ def make_server(application: ASGIApp, section: HttpSection) -> Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         ssl_certfile=str(section.tls_cert_file) if section.tls_cert_file else None,
         ssl_keyfile=str(section.tls_key_file) if section.tls_key_file else None,

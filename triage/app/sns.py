@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from triage.errors import PayloadError
+from triage.errors import PayloadError, SourceFailed, SourceFailure
 from triage.intake.request import Parsed
 from triage.intake.sns_addresses import signing_cert_url
 
@@ -18,7 +18,8 @@ FETCH_TIMEOUT_S = 5.0
 
 class Fetch(Protocol):
     async def __call__(self, url: str) -> bytes:
-        """The body at an https URL. Raises PayloadError when it cannot be had."""
+        """The body at an https URL. Raises PayloadError when there is none, SourceFailed when it
+        may be had later: SNS takes a 4xx for final, and the alarm would be lost."""
 
 
 class SnsGuard:
@@ -36,7 +37,8 @@ class SnsGuard:
         self._log = structlog.get_logger("triage.sns")
 
     async def verify(self, parsed: Parsed) -> None:
-        """Raises PayloadError for a direct delivery whose signature does not hold."""
+        """Raises PayloadError for a direct delivery whose signature does not hold, SourceFailed
+        when the certificate cannot be had."""
         if not self._verify or parsed.signed is None:
             return
         from triage.intake.sns_signature import verify
@@ -51,7 +53,8 @@ class SnsGuard:
         verify(parsed.signed, certificate)
 
     async def confirm(self, parsed: Parsed) -> Mapping[str, Any]:
-        """What to tell the sender of a subscription message beyond the usual."""
+        """What to tell the sender of a subscription message beyond the usual. Raises as `verify`
+        does."""
         subscription = parsed.subscription
         if subscription is None:
             return {}
@@ -71,7 +74,7 @@ class SnsGuard:
 
 
 async def fetch_from_aws(url: str) -> bytes:
-    """A bounded GET that follows no redirect. Raises PayloadError."""
+    """A bounded GET that follows no redirect. See `Fetch`."""
     import httpx
 
     try:
@@ -79,6 +82,10 @@ async def fetch_from_aws(url: str) -> bytes:
             httpx.AsyncClient(timeout=FETCH_TIMEOUT_S, follow_redirects=False) as client,
             client.stream("GET", url) as response,
         ):
+            if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+                raise SourceFailed(
+                    SourceFailure.SERVER_ERROR, f"AWS answered {response.status_code} to a fetch"
+                )
             if response.status_code != httpx.codes.OK:
                 raise PayloadError("Message", f"AWS answered {response.status_code} to a fetch")
             body = bytearray()
@@ -88,4 +95,6 @@ async def fetch_from_aws(url: str) -> bytes:
                     raise PayloadError("Message", "AWS sent more than a certificate is long")
             return bytes(body)
     except httpx.HTTPError as error:
-        raise PayloadError("Message", f"AWS could not be asked: {type(error).__name__}") from error
+        raise SourceFailed(
+            SourceFailure.CONNECT, f"AWS could not be asked: {type(error).__name__}"
+        ) from error

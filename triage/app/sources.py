@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+import structlog
+
 from triage.app import sections
 from triage.app.sections import AnySource
+from triage.errors import TriageError
 from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.ports import Clock, Source
 from triage.telemetry.edge_metrics import SourceMetrics
@@ -94,6 +97,8 @@ class SourcePool:
         return {name: guarded for name, (_, guarded) in opened.items()}
 
     def _guarded(self, name: str, section: AnySource, source: Source) -> GuardedSource:
+        cell = self._metrics.cell(name)
+        cell.breaker(is_open=False)  # of a source of this name before it
         return GuardedSource(
             source,
             SourceLimits(
@@ -103,7 +108,7 @@ class SourcePool:
                 breaker_failures=section.breaker_failures,
                 breaker_reset_s=section.breaker_reset_s,
             ),
-            self._metrics.cell(name),
+            cell,
             self._clock.monotonic,
         )
 
@@ -114,4 +119,10 @@ def _same(one: AnySource, other: AnySource) -> bool:
 
 
 async def close_source(guarded: GuardedSource) -> None:
-    await guarded.source.close()
+    """What a source raises is logged: it is gone for us, and no alert may suffer from it."""
+    try:
+        await guarded.source.close()
+    except (TriageError, OSError) as error:
+        structlog.get_logger("triage.sources").warning(
+            "source_not_closed", source=guarded.source.name, error=str(error)
+        )

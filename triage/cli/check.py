@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,16 +11,16 @@ import typer
 from rich.text import Text
 
 from triage.app.exits import Exit
-from triage.app.oneoff import SourceReport, probe_sources, quarantine_file
 from triage.app.procedure import Procedure, check_procedure
 from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.findings import counted, finding_document, in_words, print_findings, shown_path
 from triage.cli.output import busy, cell, columns, out, print_json
+from triage.cli.places import quarantine_file
+from triage.cli.source_report import SourceReport
 from triage.cli.text import printable
 from triage.errors import Finding, InvalidFiles
 from triage.library import quarantine
-from triage.telemetry import logs
 
 application = options.application()
 
@@ -69,9 +67,10 @@ def check(
         procedure = check_procedure(settings, quarantine.read(quarantine_file(settings)))
     sources: list[SourceReport] = []
     if connect:
-        logs.configure(format="console", level="error", stream=sys.stderr)
+        from triage.cli.probing import probe
+
         with busy(f"asking {len(settings.sources)} sources who they are"):
-            sources = asyncio.run(probe_sources(settings.sources, timeout_s=timeout_s))
+            sources = probe(settings.sources, timeout_s=timeout_s)
     findings = [*procedure.findings, *_source_findings(sources, config)]
     _tell(procedure, findings, sources, as_json=as_json)
     if counted(findings)[0]:
@@ -130,8 +129,8 @@ def summary(procedure: Procedure) -> str:
     if sop is None:
         return ""
     parts = [
-        f"{printable(shown_path(sop.file))}: {printable(sop.name)} version {sop.version}:"
-        f" {len(sop.nodes)} decision nodes, {len(sop.actions)} actions, {len(sop.alarms)} alarms"
+        f"{printable(shown_path(sop.file))}: {printable(sop.name)} version {sop.version}",
+        f"{len(sop.nodes)} decision nodes, {len(sop.actions)} actions, {len(sop.alarms)} alarms",
     ]
     if library is not None:
         tools = [f"{len(library.tools)} active"]
@@ -139,8 +138,8 @@ def summary(procedure: Procedure) -> str:
             tools.append(f"{stale} stale")
         if library.broken:
             tools.append(f"{len(library.broken)} broken")
-        parts.append(f"tools: {', '.join(tools)}")
-    return "; ".join(parts)
+        parts[-1] += f"; tools: {', '.join(tools)}"
+    return ": ".join(parts)
 
 
 def _document(

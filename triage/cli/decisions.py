@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from triage.app.exits import Exit
 from triage.cli import options
@@ -24,10 +26,12 @@ application = options.application("Read stored decisions.")
 
 PAGE = 500
 MAX_LIMIT = 100_000
+WIDE = 140  # columns that a row of the table needs
+SECONDS = len("2026-06-01T12:31:00")
 
 
 @application.command("list")
-def list_decisions(  # noqa: PLR0913 - each is an option
+def list_decisions(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=MAX_LIMIT, help="At most so many.")
     ] = 20,
@@ -37,7 +41,8 @@ def list_decisions(  # noqa: PLR0913 - each is an option
     alarm: Annotated[str, typer.Option("--alarm", help="Only those of this alarm.")] = "",
     site: Annotated[str, typer.Option("--site", help="Only those at this site.")] = "",
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help=f"Decided then or later: {options.MOMENT}.")
+        str,
+        typer.Option("--since", metavar="TIME", help=f"Decided then or later: {options.MOMENT}."),
     ] = "",
     until: Annotated[
         str, typer.Option("--until", metavar="TIME", help="Decided before that.")
@@ -78,7 +83,7 @@ def list_decisions(  # noqa: PLR0913 - each is an option
 
 
 @application.command("show")
-def show_decision(  # noqa: PLR0913 - each is an option
+def show_decision(
     alert_id: Annotated[
         str, typer.Argument(metavar="ALERT_ID", help="The whole id, or its first 6 or more.")
     ],
@@ -159,25 +164,57 @@ async def _evidence(source: Reader, document: Mapping[str, Any]) -> dict[str, st
 
 
 def _print_heads(heads: Sequence[Mapping[str, Any]]) -> None:
-    table = columns("decided", "outcome", "alarm", "site", "entity", "cause", "actions")
-    table.add_column("alert id", no_wrap=True, overflow="ignore", min_width=32)
+    console = out()
+    if not heads:
+        warn("no decisions")
+    elif console.width < WIDE:
+        for head in heads:
+            _print_head(console, head)
+    else:
+        console.print(_heads_table(heads))
+
+
+def _heads_table(heads: Sequence[Mapping[str, Any]]) -> Table:
+    table = columns("alert id", "decided", "outcome", "alarm", "site", "entity", "cause", "actions")
     for head in heads:
-        outcome = head["outcome"]
-        causes = ", ".join(cause["node"] for cause in head["root_causes"])
         table.add_row(
-            cell(str(head["decided_at"])[:19]),
-            cell(outcome, OUTCOME_STYLES.get(outcome, "")),
+            cell(head["alert_id"]),
+            cell(_second(head)),
+            _outcome(head),
             cell(head["alarm"]),
             cell(head["site"]),
             cell(head["entity"]),
-            cell(causes or head["reason"]),
-            cell(", ".join(action["action"] for action in head["actions"])),
-            cell(head["alert_id"]),
+            cell(_cause(head)),
+            cell(_actions(head)),
         )
-    if heads:
-        out().print(table)
-    else:
-        warn("no decisions")
+    table.columns[0].no_wrap = True
+    return table
+
+
+def _print_head(console: Console, head: Mapping[str, Any]) -> None:
+    """Two lines: an id that is folded could not be copied."""
+    first = cell(f"{head['alert_id']}  {_second(head)}  ").append_text(_outcome(head))
+    console.print(first, soft_wrap=True)
+    where = f" at {head['site']}" if head["site"] else ""
+    where += f" on {head['entity']}" if head["entity"] else ""
+    came_of_it = [text for text in (_cause(head), _actions(head)) if text]
+    console.print(cell(f"  {head['alarm']}{where}: {' → '.join(came_of_it) or 'nothing'}", "dim"))
+
+
+def _second(head: Mapping[str, Any]) -> str:
+    return str(head["decided_at"])[:SECONDS]
+
+
+def _outcome(head: Mapping[str, Any]) -> Text:
+    return cell(head["outcome"], OUTCOME_STYLES.get(head["outcome"], ""))
+
+
+def _cause(head: Mapping[str, Any]) -> str:
+    return ", ".join(cause["node"] for cause in head["root_causes"]) or str(head["reason"])
+
+
+def _actions(head: Mapping[str, Any]) -> str:
+    return ", ".join(action["action"] for action in head["actions"])
 
 
 def _print_decision(document: Mapping[str, Any], evidence: Mapping[str, str] | None) -> None:

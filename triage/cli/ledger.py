@@ -19,7 +19,7 @@ application = options.application()
 
 
 @application.command()
-def ledger(  # noqa: PLR0913 - each is an option
+def ledger(
     full: Annotated[
         bool, typer.Option("--full", help="Count every row anew, and name what is astray.")
     ] = False,

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from triage.app.exits import Exit
-from triage.app.oneoff import quarantine_file
 from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed
 from triage.cli.output import cell, columns, out, print_json, warn
+from triage.cli.places import quarantine_file
 from triage.clock import SystemClock
 from triage.library import lifecycle, quarantine
 from triage.library.editing import edit_manifest
@@ -109,7 +109,9 @@ def _quarantined(given: str, entries: dict[str, str], owners: Owners) -> str:
             f"{owners[digest][0]} ({digest[:12]})" if digest in owners else digest[:12]
             for digest in entries
         )
-        raise CommandFailed(f"{given} is not quarantined; there are: {there or 'none'}", Exit.FINDINGS)
+        raise CommandFailed(
+            f"{given} is not quarantined; there are: {there or 'none'}", Exit.FINDINGS
+        )
     if len(found) > 1:
         raise typer.BadParameter(
             f"{given} means several: give one of {', '.join(found)}", param_hint="NODE_OR_SHA"

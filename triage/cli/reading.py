@@ -55,14 +55,14 @@ async def reader(origin: Origin) -> AsyncIterator[Reader]:
     """Raises ConfigError or CommandFailed for what cannot be reached."""
     if origin.url:
         # Here: each of the two costs more than the rest of the command.
-        from triage.cli.remote import remote_reader  # noqa: PLC0415 - see above
+        from triage.cli.remote import remote_reader
 
         async with remote_reader(origin.url, _token(origin)) as remote:
             yield remote
         return
     if origin.token_env or origin.token_file:
         raise typer.BadParameter("a token goes with --url; a store's file needs none")
-    from triage.cli.local import local_reader  # noqa: PLC0415 - see above
+    from triage.cli.local import local_reader
 
     async with local_reader(origin.config) as local:
         yield local
@@ -80,7 +80,7 @@ async def whole_id(source: Reader, given: str) -> str:
     found = await source.ids(text)
     if len(found) > 1:
         raise typer.BadParameter(
-            f"{text} begins several ids: give more of one of {', '.join(found)}"
+            f"{text} begins several ids: give more of one of {', '.join(map(printable, found))}"
         )
     return found[0] if found else given
 

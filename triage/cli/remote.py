@@ -53,7 +53,9 @@ class RemoteReader:
             raise self._no_triage() from None
 
     async def decision(self, alert_id: str) -> Mapping[str, Any] | None:
-        reply = await self._get(f"/api/v1/decisions/{quote(alert_id, safe='')}", may_be_missing=True)
+        reply = await self._get(
+            f"/api/v1/decisions/{quote(alert_id, safe='')}", may_be_missing=True
+        )
         return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
 
     async def ids(self, prefix: str) -> list[str]:
@@ -62,7 +64,9 @@ class RemoteReader:
         return [alert_id for alert_id in ids if alert_id.startswith(prefix)]
 
     async def evidence(self, answer_sha256: str) -> bytes | None:
-        reply = await self._get(f"/api/v1/evidence/{quote(answer_sha256, safe='')}", may_be_missing=True)
+        reply = await self._get(
+            f"/api/v1/evidence/{quote(answer_sha256, safe='')}", may_be_missing=True
+        )
         return None if reply.status_code == HTTPStatus.NOT_FOUND else reply.content
 
     async def ledger(self, *, full: bool) -> Mapping[str, Any]:

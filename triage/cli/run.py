@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -19,9 +18,11 @@ from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.findings import print_findings
 from triage.cli.output import err, out, print_json, progress, warn
+from triage.cli.places import quarantine_file
 from triage.cli.tree import decision_tree
 from triage.clock import SystemClock
 from triage.errors import Finding, PayloadError
+from triage.library import quarantine
 from triage.model.decision import decision_document
 from triage.telemetry import logs
 
@@ -40,7 +41,7 @@ class Format(StrEnum):
 @application.command()
 def run(
     file: Annotated[
-        str, typer.Argument(metavar="[FILE|-]", help="The payload; `-` is standard input.")
+        str, typer.Argument(metavar="FILE|-", help="The payload; `-` is standard input.")
     ] = "-",
     format_: Annotated[
         Format, typer.Option("--format", "-f", help="The payload's format.")
@@ -90,9 +91,10 @@ def run(
 async def _decide(
     settings: Settings, clock: SystemClock, payload: Payload
 ) -> tuple[Sequence[Finding], list[dict[str, Any]], dict[str, str]]:
+    quarantined = quarantine.read(quarantine_file(settings))
     documents: list[dict[str, Any]] = []
     evidence: dict[str, str] = {}
-    async with one_off(settings, clock) as triage:
+    async with one_off(settings, clock, quarantined) as triage:
         with progress("deciding", len(payload.alerts)) as bar:
             for alert in payload.alerts:
                 decided = await triage.decide(alert)
@@ -109,6 +111,8 @@ def _tell_what_is_no_alert(payload: Payload) -> None:
     for rejected in payload.rejected:
         warn(f"refused: {rejected.field}: {rejected.problem}")
     for event in payload.events:
+        if event.event == "truncated":
+            continue  # told with their number
         what = f" of {event.alarm}" if event.alarm else ""
         warn(f"no alert: {event.event}{what} would be recorded and not decided")
     if payload.truncated:
@@ -145,5 +149,3 @@ def _hint(body: bytes, given: Format) -> str:
     elif "alarm" not in document:
         return ""
     return "" if looks is given else f" (it looks like --format {looks.value})"
-
-

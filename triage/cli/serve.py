@@ -7,11 +7,8 @@ import sys
 from typing import Annotated
 
 import typer
-import uvloop
 
-from triage.app.daemon import serve as run
 from triage.app.exits import Exit
-from triage.app.server import CannotListen
 from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed
@@ -42,8 +39,13 @@ def serve(
     override = {LISTEN: listen} if listen else {}
     settings = Settings.load(config, {**os.environ, **override})
     log = settings.log
-    automatic = "console" if sys.stderr.isatty() else "json"
+    automatic: logs.LogFormat = "console" if sys.stderr.isatty() else "json"
     logs.configure(format=automatic if log.format == "auto" else log.format, level=log.level)
+    import uvloop
+
+    from triage.app.daemon import serve as run
+    from triage.app.server import CannotListen
+
     try:
         code = uvloop.run(run(config, override, settings))
     except CannotListen as error:

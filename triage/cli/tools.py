@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from triage.app.exits import Exit
-from triage.app.oneoff import quarantine_file
 from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.findings import (
@@ -22,6 +21,7 @@ from triage.cli.findings import (
     shown_path,
 )
 from triage.cli.output import busy, err, out, print_json, warn
+from triage.cli.places import quarantine_file
 from triage.cli.quarantine import application as quarantine_application
 from triage.cli.tool_views import manifest_view, row_document, rows_table
 from triage.clock import SystemClock
@@ -136,7 +136,7 @@ def verify_tools(as_json: options.Json = False, config: options.Config = options
 
 
 @application.command("add")
-def add_tool(  # noqa: PLR0913 - each is an option
+def add_tool(
     node: Node,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The source; `-` is standard input.")],
     maker: Annotated[
@@ -178,7 +178,7 @@ def promote_tool(
     node: Node,
     version: Annotated[
         int | None,
-        typer.Argument(metavar="[VERSION]", help="The newest candidate by default.", min=1),
+        typer.Argument(metavar="VERSION", help="The newest candidate by default.", min=1),
     ] = None,
     by: options.By = "",
     note: options.Note = "",
@@ -237,8 +237,7 @@ def _newest_candidate(row: ToolRow) -> int:
     candidates = [v.version for v in row.versions if v.status is VersionStatus.CANDIDATE]
     if candidates:
         return max(candidates)
-    known: dict[str, Any] = {str(v.version): v.status.value for v in row.versions}
-    there = ", ".join(f"{number} ({status})" for number, status in known.items()) or "none"
+    there = ", ".join(f"{v.version} ({v.status.value})" for v in row.versions) or "none"
     raise typer.BadParameter(
         f"{row.node} has no candidate: name a version; there are: {there}", param_hint="VERSION"
     )

@@ -42,7 +42,7 @@ def decision_tree(document: Document, evidence: Mapping[str, str] | None = None)
     tree = Tree(_alert_line(document), guide_style="dim")
     tree.add(_text("alert ", document["alert_id"], style="dim"))
     leads = _leads(document["edges"])
-    if document["alarm"] in leads:
+    if "alarm" in leads.get(document["alarm"], {}):
         tree.add(_leading("alarm", leads[document["alarm"]]["alarm"]))
     for layer, nodes in groupby(document["nodes"], key=lambda node: node["layer"]):
         branch = tree.add(Text(f"layer {layer}", style="dim"))

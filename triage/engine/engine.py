@@ -155,12 +155,7 @@ class Engine:
             attempt=attempt,
             site=alert.site,
             reason="" if resolved else UNROUTED,
-            warnings=()
-            if resolved
-            else (
-                f"no alarm of SOP {snapshot.sop.name!r} is called {alert.alarm!r}:"
-                " route it there, or alias it",
-            ),
+            warnings=() if resolved else (_unrouted(alert, snapshot),),
         )
 
     def _decision(
@@ -212,6 +207,13 @@ class Engine:
                 dropped=conclusion.dropped,
             ),
         )
+
+
+def _unrouted(alert: Alert, snapshot: Snapshot) -> str:
+    return (
+        f"no alarm of SOP {snapshot.sop.name!r} is called {alert.alarm!r}:"
+        " route it there, or alias it"
+    )
 
 
 def as_resolved(decision: Decision) -> Decision:

@@ -78,9 +78,15 @@ class SnapshotHolder:
         in_use = {
             id(source) for other, _ in self._holders.values() for source in other.sources.values()
         }
+        errors: list[Exception] = []
         for source in snapshot.sources.values():
             if id(source) not in in_use:
-                await self._close(source)
+                try:
+                    await self._close(source)
+                except Exception as error:  # noqa: BLE001 - raised below, when all are closed
+                    errors.append(error)
+        if errors:
+            raise ExceptionGroup("sources could not be closed", errors)
 
     async def replace(self, new: Snapshot) -> None:
         """Make `new` current. Attempts under way keep what they pinned."""

@@ -66,11 +66,12 @@ class AnswerBook:
         return ticket
 
     async def settle(self, tickets: Iterable[Ticket]) -> bool:
-        """Wait until each ticket has a reply. Whether anything had to be waited for."""
+        """Wait until each ticket has a reply. Whether anything had to be waited for: what a
+        prefetch asked may have been answered meanwhile."""
         waited = False
         for ticket in tickets:
             if ticket.reply is None:
-                waited = True
+                waited = waited or (ticket.task is not None and not ticket.task.done())
                 ticket.reply = await self._reply(ticket)
         return waited
 

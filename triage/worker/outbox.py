@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 
 import structlog
 
@@ -26,6 +27,14 @@ class OutboxOptions:
     first_retry_s: float = 1.0
     last_retry_s: float = 300.0
     max_age_s: float = 86_400.0
+
+
+class End(Enum):
+    """How one attempt to send a message ended."""
+
+    DELIVERED = auto()
+    FAILED = auto()
+    UNRECORDED = auto()
 
 
 class OutboxSender:
@@ -66,8 +75,7 @@ class OutboxSender:
                 rows = await self._outbox.due(
                     self._sink.name, now=self._clock.now(), limit=self._options.concurrency
                 )
-                if rows:
-                    await self._send_all(rows)
+                if rows and await self._send_all(rows):
                     continue
             except StoreError as error:
                 self._log.warning("outbox_failed", error=str(error))
@@ -77,35 +85,39 @@ class OutboxSender:
             except TimeoutError:
                 continue
 
-    async def _send_all(self, rows: list[OutboxRow]) -> None:
+    async def _send_all(self, rows: list[OutboxRow]) -> bool:
+        """Whether the outbox knows how each ended. What it does not is due still, and would be
+        sent again and again as fast as the receiver takes it."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._send(row)) for row in rows]
-        delivered = [row.row for row, task in zip(rows, tasks, strict=True) if task.result()]
+        ended = [task.result() for task in tasks]
+        delivered = [row.row for row, end in zip(rows, ended, strict=True) if end is End.DELIVERED]
         if delivered:
             await self._outbox.delivered(delivered)
+        return End.UNRECORDED not in ended
 
-    async def _send(self, row: OutboxRow) -> bool:
+    async def _send(self, row: OutboxRow) -> End:
         began = self._clock.monotonic()
-        result = "delivered"
+        result, end = "delivered", End.DELIVERED
         try:
             await self._sink.send(row.key, row.body)
         except DeliveryRejected as error:
-            result = "given_up"
-            await self._record_failure(row, error, None)
+            result = "rejected"
+            end = await self._record_failure(row, error, None)
         except (TriageError, OSError) as error:
             result = "retried"
             after = error.retry_after_s if isinstance(error, Overloaded) else None
             if (self._clock.now() - row.posted_at).total_seconds() > self._options.max_age_s:
                 result = "given_up"
-                await self._record_failure(row, error, None)
+                end = await self._record_failure(row, error, None)
             else:
-                await self._record_failure(row, error, self._retry_at(row.attempts, after))
+                end = await self._record_failure(row, error, self._retry_at(row.attempts, after))
         self._metrics.record(result, self._clock.monotonic() - began)
-        return result == "delivered"
+        return end
 
     async def _record_failure(
         self, row: OutboxRow, error: Exception, until: datetime | None
-    ) -> None:
+    ) -> End:
         """A StoreError here leaves the row due: it is sent again with the same key and body."""
         text = f"{type(error).__name__}: {error}"[:1000]
         try:
@@ -117,6 +129,8 @@ class OutboxSender:
                 await self._outbox.postpone(row.row, until=until, error=text)
         except StoreError as store_error:
             self._log.warning("outbox_failed", error=str(store_error))
+            return End.UNRECORDED
+        return End.FAILED
 
     def _retry_at(self, attempts: int, retry_after_s: int | None) -> datetime:
         options = self._options

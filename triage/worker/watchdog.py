@@ -2,8 +2,10 @@
 
 Two tiers. A thread sees that the loop has missed its beats, writes down the culprit and exits. A
 tool that holds the interpreter lock (a runaway regular expression does) stops that thread too, so
-`faulthandler`'s own C thread, which needs no lock, dumps the stacks to a file and exits later;
-the file, and the mark of the tool that was running, are read at the next start.
+every beat also winds up a timer of the kernel that counts the process's CPU time: when it runs
+down, `faulthandler`'s signal handler, which needs no lock, dumps the stacks to a file and the
+signal ends the process. The file, and the mark of the tool that was running, are read at the next
+start. CPU time, because whoever holds the lock burns it, and a process that was stopped does not.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import asyncio
 import faulthandler
 import mmap
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -26,7 +29,7 @@ from triage.library.catalogue import Tool
 
 CHECK_S = 0.1  # seconds between two looks at the loop
 EXIT_BLOCKED = 70  # sysexits: EX_SOFTWARE
-LAST_RESORT = 2.0  # times the limit, after which the thread is taken for stopped as well
+LAST_RESORT = 3.0  # times the limit, in CPU time of all threads, until the thread is given up on
 _MARK_BYTES = 64  # a SHA-256 in hex
 
 
@@ -114,18 +117,19 @@ class Watchdog:
         self._loop_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._thread.start()
+        # Chained to what a process does by itself on this signal, which is to end.
+        faulthandler.register(signal.SIGPROF, file=self._dump_file, chain=True)
         loop = asyncio.get_running_loop()
         try:
             while True:
                 self._beats += 1
-                faulthandler.dump_traceback_later(
-                    self._limit_s * LAST_RESORT, exit=True, file=self._dump_file
-                )
+                signal.setitimer(signal.ITIMER_PROF, self._limit_s * LAST_RESORT)
                 due = loop.time() + CHECK_S
                 await asyncio.sleep(CHECK_S)
                 self._lag(max(0.0, loop.time() - due))
         finally:
-            faulthandler.cancel_dump_traceback_later()
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            faulthandler.unregister(signal.SIGPROF)
             self._stopped.set()
             self._dump_file.close()
             self._dump.unlink(missing_ok=True)
@@ -144,7 +148,7 @@ class Watchdog:
                 return
 
     def _report(self) -> None:
-        frame = sys._current_frames().get(self._loop_thread)
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - its one way in
         tool = self._mark.running
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
         try:

@@ -81,6 +81,8 @@ class Worker:
         self._stopping = asyncio.Event()
         self._held: dict[str, Delivery] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._excused: dict[AlertId, int] = {}
+        """Attempts of this process that were decided and could not be stored."""
         self._log = structlog.get_logger("triage.worker")
 
     @property
@@ -164,7 +166,7 @@ class Worker:
         except StoreError as error:
             self._log.warning("attempt_failed", alert_id=delivery.alert_id, error=str(error))
             await self._give_back(delivery, RETRY_DELAY_S)
-        except Exception:
+        except Exception:  # noqa: BLE001 - logged with its traceback, and the attempts bound it
             # A fault of this project. The alert is given back, and its attempts are counted, so
             # it ends as a dead letter with this line in the log instead of taking the daemon.
             self._log.exception("attempt_crashed", alert_id=delivery.alert_id)
@@ -185,7 +187,8 @@ class Worker:
         if stored is None or stored.status is not AlertStatus.PENDING:
             await self._queue.settle(acked=[delivery])
             return
-        if stored.attempts >= self._options.max_attempts:
+        used = stored.attempts - self._excused.get(delivery.alert_id, 0)
+        if used >= self._options.max_attempts:
             await self._dead_letter(delivery, stored)
             return
         snapshot = self._snapshots.pin()
@@ -196,7 +199,13 @@ class Worker:
         finally:
             await self._snapshots.release(snapshot)
         storing = self._clock.monotonic()
-        decision = await self._commit(decided)
+        try:
+            decision = await self._commit(decided)
+        except StoreError:
+            # Not the alert's fault: a disk that stays full must not use up its attempts.
+            self._excused[delivery.alert_id] = self._excused.get(delivery.alert_id, 0) + 1
+            raise
+        self._excused.pop(delivery.alert_id, None)
         store_s = self._clock.monotonic() - storing
         if decision is not None:
             self._tell(stored.alert, decision, store_s)
@@ -227,6 +236,7 @@ class Worker:
 
     async def _dead_letter(self, delivery: Delivery, stored: StoredAlert) -> None:
         detail = f"{stored.attempts} attempts ended without a decision"
+        self._excused.pop(delivery.alert_id, None)
         if await self._alerts.dead_letter(delivery.alert_id, ATTEMPTS_USED_UP, detail):
             self._log.error("dead_lettered", alert_id=delivery.alert_id, detail=detail)
         await self._queue.settle(acked=[delivery])

@@ -150,9 +150,7 @@ async def test_an_outage_outweighs_a_rejected_query(order: tuple[str, str]) -> N
         query("bad"): ToolFailed(ToolFailure.QUERY_REJECTED, "bad"),
     }
     one = tool("a", asks(*order))
-    world = World(
-        sop=one_node(one), library=library(one), sources=[MemorySource(MEMORY, answers)]
-    )
+    world = World(sop=one_node(one), library=library(one), sources=[MemorySource(MEMORY, answers)])
     decided = await world.decide()
     assert reasons(decided.decision.nodes) == {"a": "source_connect"}
     asked = [failed.failure for failed in by_node(decided)["a"].asked]

@@ -200,9 +200,7 @@ async def test_unrecorded_answers_do_not_open_it() -> None:
 async def test_after_a_while_one_call_alone_probes_and_closes_it() -> None:
     metrics = new_metrics()
     source = memory({"x": value(1)})
-    one = guarded(
-        source, SourceLimits(breaker_failures=2, breaker_reset_s=5), metrics=metrics
-    )
+    one = guarded(source, SourceLimits(breaker_failures=2, breaker_reset_s=5), metrics=metrics)
     source.fail_with(DOWN)
     await one.fetch(query("x"), FOREVER)
     await one.fetch(query("x"), FOREVER)
@@ -300,7 +298,14 @@ async def test_waiting_for_a_slot_is_part_of_the_budget() -> None:
 
 @on_virtual_time
 async def test_a_waiter_cancelled_in_the_moment_of_the_hand_over_passes_the_slot_on() -> None:
-    source = memory({"x": value(1)})
+    def answer(_: Query) -> Answer:
+        # Runs just before the holder's call ends and hands its slot over, and is heard of just
+        # after: the waiter then has the slot, and is cancelled before it can use it.
+        if not waiter.cancelled():
+            asyncio.get_running_loop().call_soon(waiter.cancel)
+        return value(1)
+
+    source = MemorySource(MEMORY, answer)
     one = guarded(source, SourceLimits(max_concurrency=1, timeout_s=60))
     source.hold()
     holder = asyncio.create_task(one.fetch(query("x"), FOREVER))
@@ -309,9 +314,6 @@ async def test_a_waiter_cancelled_in_the_moment_of_the_hand_over_passes_the_slot
     behind = asyncio.create_task(one.fetch(query("x"), FOREVER))
     await settled()
     source.release()
-    # The holder's end hands the slot to the waiter; cancelled before it runs, it has it and
-    # cannot use it.
-    holder.add_done_callback(lambda _: waiter.cancel())
     await holder
     with pytest.raises(asyncio.CancelledError):
         await waiter

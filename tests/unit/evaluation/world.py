@@ -282,6 +282,5 @@ def by_node(decided: Decided) -> dict[str, NodeResult]:
 def reasons(results: Iterable[NodeResult]) -> dict[str, str]:
     """Node to the reason it failed for, its verdict otherwise."""
     return {
-        result.node: result.failure.reason if result.failure else result.word
-        for result in results
+        result.node: result.failure.reason if result.failure else result.word for result in results
     }

@@ -210,10 +210,8 @@ class PrometheusSource:
             raise SourceFailed(
                 SourceFailure.PROTOCOL, f"{self._where} does not speak HTTP: {quoted(str(error))}"
             ) from error
-        except TimeoutError:
-            raise  # an OSError too, but `_Budget` has the words for it
-        except OSError as error:
-            connections.drop_idle()
+        except ConnectionError as error:
+            await connections.drop_idle()
             raise SourceFailed(
                 SourceFailure.CONNECT, f"cannot reach {self._where}: {quoted(str(error))}"
             ) from error
@@ -273,7 +271,7 @@ class _Budget:
             # A path that died without a word looks like this, and the retry must not take another
             # connection over it.
             if self._connections is not None:
-                self._connections.drop_idle()
+                await self._connections.drop_idle()
             raise SourceFailed(
                 SourceFailure.TIMEOUT, f"{self._where} did not answer in {self._timeout_s:g} s"
             ) from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +16,9 @@ from triage.app.http.replies import HttpProblem
 
 Scope = Literal["ingest", "read", "admin"]
 
-LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost"})
+BODY_S = 30.0  # seconds a body may take to come: a request that stalls holds a slot
+LONGEST_NUMBER = 18  # digits: int() of thousands of them raises
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +48,7 @@ class Gate:
         if not self._tokens:
             host = request.headers.get("host", "")
             name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-            if name not in LOOPBACK_NAMES or "origin" in request.headers:
+            if not _is_loopback(name) or "origin" in request.headers:
                 raise HttpProblem(
                     403,
                     "no token is configured, so only programs on this machine may call:"
@@ -70,6 +74,16 @@ class Gate:
         return found.name
 
 
+def _is_loopback(name: str) -> bool:
+    """Whether a Host header's name is this machine whatever a resolver says."""
+    if name.lower() in LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 class RequestLimit:
     """At most `limit` requests at once; the rest are told to come back."""
 
@@ -89,19 +103,24 @@ class RequestLimit:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """The body, read no further than `limit` bytes. Raises HttpProblem 413, 415 or 400."""
+    """The body, read no further than `limit` bytes. Raises HttpProblem 413, 415, 408 or 400."""
     too_large = HttpProblem(413, f"the body is larger than {limit} bytes")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise HttpProblem(415, "send the body without Content-Encoding")
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > limit:
+    if declared.isdecimal() and (len(declared) > LONGEST_NUMBER or int(declared) > limit):
         raise too_large
     body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise too_large
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise too_large
+    except TimeoutError as error:
+        raise HttpProblem(
+            408, f"the body did not come within {BODY_S:g} s", {"Connection": "close"}
+        ) from error
     except ClientDisconnect as error:
         raise HttpProblem(400, "the connection ended before the body did") from error
     return bytes(body)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triage.app.http.access import Gate
+from triage.app.http.access import LONGEST_NUMBER, Gate
 from triage.app.http.replies import HttpProblem, reply
 from triage.app.ledger import ledger_document
 from triage.errors import PayloadError, StoreError
@@ -34,7 +34,11 @@ class DecisionEndpoints:
         self._services.gate.admit(request, "read")
         query = request.query_params
         limit = query.get("limit", str(DEFAULT_LIMIT))
-        if not limit.isdecimal() or not 1 <= int(limit) <= MAX_LIMIT:
+        if (
+            not (limit.isascii() and limit.isdecimal())
+            or len(limit) > LONGEST_NUMBER
+            or not 1 <= int(limit) <= MAX_LIMIT
+        ):
             raise HttpProblem(400, f"limit must be a number from 1 to {MAX_LIMIT}")
         wanted = DecisionFilter(
             outcome=query.get("outcome", ""),
@@ -97,4 +101,7 @@ def _instant(text: str | None, name: str) -> datetime | None:
         raise HttpProblem(400, f"{name} must be an ISO 8601 timestamp") from error
     if moment.tzinfo is None:
         raise HttpProblem(400, f"{name} must state its offset, for example 2026-01-31T08:00:00Z")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise HttpProblem(400, f"{name} is out of range") from error

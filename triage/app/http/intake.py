@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from triage.app.http.access import Gate, RequestLimit, plain_headers, read_body
 from triage.app.http.replies import HttpProblem, reply
-from triage.errors import Overloaded, PayloadError, StoreError
+from triage.errors import Overloaded, PayloadError, SourceFailed, StoreError
 from triage.intake.fields import FieldMap
 from triage.intake.formats import parse
 from triage.intake.request import IntakeRequest, Parsed
@@ -31,7 +31,7 @@ RETRIES_ON_5XX_ONLY = frozenset({"alertmanager", "grafana"})
 class IntakeServices:
     """`field_map` gives the current map of a format, None for a format that is not known.
     `confirm` completes an SNS subscription; `verify` raises PayloadError for a message whose
-    signature does not hold."""
+    signature does not hold. Both raise SourceFailed when AWS cannot be asked."""
 
     alerts: AlertLog
     queue: Queue
@@ -91,14 +91,17 @@ class IntakeEndpoint:
                 field_map,
             )
             await services.verify(parsed)
+            accepted = await self._accept(name, parsed)
+            extra = await services.confirm(parsed)
         except PayloadError as error:
             services.metrics.cell(name).rejected()
             self._log.warning("refused", format=name, field=error.field, problem=error.problem)
             raise HttpProblem(
                 400, str(error), detail={"field": error.field, "problem": error.problem}
             ) from error
-        accepted = await self._accept(name, parsed)
-        extra = await services.confirm(parsed)
+        except SourceFailed as error:
+            self._log.warning("not_verified", format=name, error=str(error))
+            raise HttpProblem(503, error.detail, {"Retry-After": "5"}) from error
         self._count(name, parsed, accepted)
         return reply(
             {

@@ -33,7 +33,9 @@ class HttpProblem(Exception):
         )
 
 
-def reply(document: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def reply(
+    document: object, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     return Response(
         orjson.dumps(document),
         status_code=status,

@@ -46,6 +46,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
             compare("seconds since start", age_s, ">", float(params["restart_quiet_s"]), "s"),
             compare("away", away, "<", float(params["error_budget_pct"]), "percent"),
         ],
-        f"{service} was started {age_s:.0f} s ago and was away {away:.2f} % of the budget window",
+        f"{service} was started {age_s:.0f} s ago and failed {away:.2f} % of the "
+        f"{fsum(scrapes):.0f} scrapes in the budget window",
         subject=service,
     )

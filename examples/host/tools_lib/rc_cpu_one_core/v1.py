@@ -63,6 +63,6 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         )
     return conclude(
         clauses,
-        f"core {busiest} is busy {busy[busiest]:.1f} %, the {len(others)} others "
-        f"{mean(others) if others else 0:.1f} % on average",
+        f"core {busiest} is busy {busy[busiest]:.1f} %, "
+        + (f"the rest ({len(others)}) {mean(others):.1f} %" if others else "and there is no other"),
     )

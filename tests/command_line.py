@@ -1,0 +1,109 @@
+"""The real command line in a process of its own, and a project for it to work on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.servers import HOST, answers_ok, free_port, wait_until
+
+TRIAGE = (sys.executable, "-m", "triage")
+LIMIT_S = 60.0  # seconds a command may take on a loaded machine
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's own, without settings of triage and without a width."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TRIAGE_") and k != "COLUMNS"}
+    return {**kept, **(more or {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output, which must be JSON and nothing else."""
+        return orjson.loads(self.out)
+
+
+def triage(
+    *args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
+) -> Ended:
+    """Runs one command to its end. No command may ever show a traceback."""
+    done = subprocess.run(  # noqa: S603 - the argv is made here
+        [*TRIAGE, *args],
+        cwd=cwd,
+        input=stdin,
+        env=environment(env),
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    ended = Ended(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
+    assert "Traceback" not in ended.err, ended.err
+    return ended
+
+
+class Daemon:
+    """`triage serve` on a port of its own."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.log = folder / "serve.log"
+        self._env = env
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603 - the argv is made here
+                [*TRIAGE, "serve", "--listen", f"{HOST}:{self.port}"],
+                cwd=self.folder,
+                env=environment(self._env),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            wait_until(
+                lambda: answers_ok(f"{self.url}/-/ready"), what="triage serve", process=self.process
+            )
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}\n{self.log.read_text()[-2000:]}") from None
+
+    def terminate(self) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=LIMIT_S)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def serving(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Daemon]:
+    daemon = Daemon(folder, env)
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.kill()
