@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Protocol, TypedDict
 
 from bench.runtime import engine_for
 from bench.walk import ACTION, LAYERS, Bench, build
@@ -77,14 +77,20 @@ class GraphState(TypedDict):
     verdicts: Annotated[dict[str, str], _merged]
 
 
+class Step(Protocol):
+    """What LangGraph calls a node; it goes by the parameter's name."""
+
+    async def __call__(self, state: GraphState) -> dict[str, Any]: ...
+
+
 def langgraph(bench: Bench) -> Walk:
     """The same graph as its own documentation builds one: a node a step, conditional edges."""
     from langgraph.graph import END, START, StateGraph  # a peer, in the extra `bench` only
 
     graph = StateGraph(GraphState)
 
-    def step(node: str) -> Callable[[GraphState], Awaitable[dict[str, Any]]]:
-        async def run(_: GraphState) -> dict[str, Any]:
+    def step(node: str) -> Step:
+        async def run(state: GraphState) -> dict[str, Any]:
             verdict = await ask_and_evaluate(bench, node)
             return {"verdicts": {node: verdict.value.value}}
 

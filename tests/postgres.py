@@ -77,7 +77,7 @@ class PostgresServer:
     def _run(self, program: str, *arguments: str) -> str:
         # Output to a file: the server inherits it, and a pipe would stay open with it.
         with (self.home / f"{program}.out").open("w+b") as out:
-            done = subprocess.run(  # noqa: S603 - fixed programs, test data
+            done = subprocess.run(
                 [*self._prefix, str(self._binaries / program), *arguments],
                 stdout=out,
                 stderr=subprocess.STDOUT,

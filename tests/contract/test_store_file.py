@@ -169,7 +169,7 @@ def test_opening_an_existing_store_does_not_import_alembic(tmp_path: Path) -> No
         "asyncio.run(main())\n"
         "assert 'alembic' not in sys.modules, 'alembic was imported'\n"
     )
-    done = subprocess.run(  # noqa: S603 - our own program
+    done = subprocess.run(
         [sys.executable, "-c", program, str(path)],
         capture_output=True,
         text=True,

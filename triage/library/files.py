@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
-class Unreadable(ConfigError):  # noqa: N818 - the error tree names conditions
+class Unreadable(ConfigError):
     """A file that cannot be used as it is. `missing` when there is no such file."""
 
     reason = "unreadable"

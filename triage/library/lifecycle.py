@@ -40,7 +40,7 @@ __all__ = ["add_version", "describe", "promote", "rollback", "verify"]
 _SOURCE_NAME = re.compile(r"v([1-9][0-9]{0,6})\.py")
 
 
-def add_version(  # noqa: PLR0913 - a version's record, by keyword
+def add_version(
     root: Path,
     sop: Sop,
     node: NodeId,
@@ -98,7 +98,7 @@ def add_version(  # noqa: PLR0913 - a version's record, by keyword
     return number
 
 
-def promote(  # noqa: PLR0913 - who, when and why are part of the act
+def promote(
     root: Path,
     sop: Sop,
     node: NodeId,
@@ -134,9 +134,7 @@ def promote(  # noqa: PLR0913 - who, when and why are part of the act
     return warnings
 
 
-def rollback(  # noqa: PLR0913 - who, when and why are part of the act
-    root: Path, sop: Sop, node: NodeId, *, by: str, at: datetime, note: str = ""
-) -> int:
+def rollback(root: Path, sop: Sop, node: NodeId, *, by: str, at: datetime, note: str = "") -> int:
     """Make the version that was active before this one active again and return its number.
 
     Its earlier approval stands, since its hash has to be the one approved. A second rollback goes

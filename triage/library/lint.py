@@ -99,9 +99,7 @@ class Lint:
         for node in nodes:
             yield from self._judge(node)
 
-    def _judge(  # noqa: PLR0911, PLR0912 - one case a kind of node
-        self, node: ast.AST
-    ) -> Iterator[Fault]:
+    def _judge(self, node: ast.AST) -> Iterator[Fault]:
         match node:
             case ast.Name():
                 return self._name(node)

@@ -149,7 +149,7 @@ class IntakeCell:
 
     __slots__ = ("_alerts", "_format", "_rejected", "_requests", "_seconds", "_truncated")
 
-    def __init__(  # noqa: PLR0913 - one a metric, all by name
+    def __init__(
         self,
         *,
         payload_format: str,

@@ -41,7 +41,7 @@ SECRET = re.compile(
 
 def configure(
     *,
-    format: LogFormat = "json",  # noqa: A002 - the settings' own word
+    format: LogFormat = "json",
     level: str = "info",
     stream: TextIO | None = None,
 ) -> None:

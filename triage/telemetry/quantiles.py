@@ -103,7 +103,7 @@ class SlidingQuantiles:
 def _bucket_at(ordered: Iterable[tuple[int, int]], rank: int) -> int:
     seen = 0
     bucket = _ZERO
-    for bucket, count in ordered:  # noqa: B007 - the last bucket is the answer when none is beyond
+    for bucket, count in ordered:
         seen += count
         if seen > rank:
             break

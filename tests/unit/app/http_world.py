@@ -59,9 +59,7 @@ class Bench:
         )
         try:
             transport = httpx.ASGITransport(self._application(store), raise_app_exceptions=False)
-            async with httpx.AsyncClient(
-                transport=transport, base_url=f"http://{host}"
-            ) as client:
+            async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
                 yield client, store
         finally:
             await store.close()

@@ -240,7 +240,7 @@ def test_settings_are_frozen(full: Settings) -> None:
         ("sop = 3", 1, "sop", "", ""),
     ],
 )
-def test_a_fault_names_its_place_and_what_to_do(  # noqa: PLR0917 - a table
+def test_a_fault_names_its_place_and_what_to_do(
     refused: Refused, tmp_path: Path, text: str, line: int, where: str, problem: str, fix: str
 ) -> None:
     (finding,) = refused(text)

@@ -82,7 +82,7 @@ def sop(*nodes: Node, alarms: Mapping[str, Sequence[str]] | None = None) -> Sop:
     )
 
 
-def add_active(  # noqa: PLR0913 - what a version can be
+def add_active(
     root: Path,
     procedure: Sop,
     name: str,

@@ -94,10 +94,10 @@ def test_promote_rollback_and_what_stands_in_the_file(root: Path) -> None:
     assert rollback(root, ONE, N, by="cat", at=AT) == 1
     removed, added = changes(before, text(root))
     assert len([line for line in added if line.startswith("{at")]) == 1
-    assert len(removed) == 3  # noqa: PLR2004 - active and two statuses
+    assert len(removed) == 3
     assert manifest(root).active == 1
     assert "# mine\n[[versions]] # also mine" in text(root)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640  # noqa: PLR2004
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert [(a.verb.value, a.version, a.by) for a in manifest(root).history[3:]] == [
         ("promote", 1, "ann"),
         ("promote", 2, "ben"),
@@ -113,7 +113,7 @@ def test_each_rollback_goes_one_further_back(root: Path) -> None:
     for number in (1, 2, 3):
         add(root, number)
         promote(root, ONE, N, number, by="ann", at=AT)
-    assert rollback(root, ONE, N, by="ann", at=AT) == 2  # noqa: PLR2004
+    assert rollback(root, ONE, N, by="ann", at=AT) == 2
     assert rollback(root, ONE, N, by="ann", at=AT) == 1
     with pytest.raises(ConfigError, match="no version was active before"):
         rollback(root, ONE, N, by="ann", at=AT)
@@ -156,7 +156,7 @@ def test_any_form_of_history_is_kept_up(root: Path, history: str) -> None:
         "add",
         "promote",
     ]
-    assert manifest(root).active == 2  # noqa: PLR2004
+    assert manifest(root).active == 2
 
 
 def test_promoting_a_shadow_ends_the_shadow(root: Path) -> None:
@@ -199,7 +199,7 @@ def test_promote_and_rollback_verify_the_hash(root: Path) -> None:
     (root / N / "v1.py").unlink()
     with pytest.raises(ConfigError, match=r"v1\.py: there is no such file"):
         rollback(root, ONE, N, by="ann", at=AT)
-    assert manifest(root).active == 2  # noqa: PLR2004
+    assert manifest(root).active == 2
 
 
 def test_add_refuses_what_the_policy_refuses(root: Path) -> None:
@@ -214,7 +214,7 @@ def test_add_refuses_what_the_policy_refuses(root: Path) -> None:
 def test_add_never_takes_a_number_again(root: Path) -> None:
     (root / N).mkdir(parents=True)
     (root / N / "v4.py").write_bytes(b"left by a crash")
-    assert add(root, 1) == 5  # noqa: PLR2004
+    assert add(root, 1) == 5
     assert (root / N / "v4.py").read_bytes() == b"left by a crash"
     (warning,) = [f for f in verify(root, ONE) if f.warning]
     assert warning.file.endswith("v4.py")

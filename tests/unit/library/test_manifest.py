@@ -47,7 +47,7 @@ def refused(text: str | bytes) -> list[tuple[int, str]]:
 def test_a_good_manifest() -> None:
     manifest = parse_manifest(GOOD.encode(), file=Path("tool.toml"), node="obs_a")
     assert manifest.active_version is not None
-    assert manifest.active_version.version == manifest.active == 2  # noqa: PLR2004
+    assert manifest.active_version.version == manifest.active == 2
     assert [act.verb.value for act in manifest.history] == ["add"]
 
 
@@ -85,11 +85,11 @@ def test_faults_name_their_line(old: str, new: str, line: int, word: str) -> Non
 
 def test_every_fault_is_told() -> None:
     text = GOOD.replace('maker = "hand"', 'makr = "hand"').replace("active = 2", "active = -1")
-    assert len(refused(text)) >= 5  # noqa: PLR2004 - two versions, two faults each, and active
+    assert len(refused(text)) >= 5
 
 
 def test_bytes_that_are_not_text() -> None:
-    assert refused(b'node = "a"\n# \xff\n')[0][0] == 2  # noqa: PLR2004
+    assert refused(b'node = "a"\n# \xff\n')[0][0] == 2
 
 
 def test_depth() -> None:

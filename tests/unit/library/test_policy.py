@@ -263,8 +263,8 @@ def test_sources_that_cannot_be_compiled_are_findings(source: bytes) -> None:
 
 
 def test_the_line_of_a_bad_byte() -> None:
-    assert check(b"x = 1\ny = 2\nz = '\xff'\n").findings[0].line == 3  # noqa: PLR2004
-    assert check(b"x = 1\ny = '\0'\n").findings[0].line == 2  # noqa: PLR2004
+    assert check(b"x = 1\ny = 2\nz = '\xff'\n").findings[0].line == 3
+    assert check(b"x = 1\ny = '\0'\n").findings[0].line == 2
 
 
 TOKENS = (

@@ -50,7 +50,7 @@ def jittered(attempt: int) -> float:
     """Doubles from half a second to half a minute; half of it is chance, so that clients of a
     server that came back do not all arrive at once."""
     longest = min(_FIRST_WAIT_S * 2.0 ** min(attempt - 1, 16), _LONGEST_WAIT_S)
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+    return longest * random.uniform(0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class Session:
                         self._announce(None)
             if scope.cancelled_caught:
                 problem = f"no session within {self._connect_timeout_s:g} s"
-        except Exception as error:  # noqa: BLE001 - a server or the library may do anything: the owner lives on and says so
+        except Exception as error:
             problem = _first_line(error)
         return connected, link.why() or exchange.problem or problem
 

@@ -36,7 +36,7 @@ class McpSource:
     ends within its limit, without harm to others of the same session.
     """
 
-    def __init__(  # noqa: PLR0913 - one a setting, all but the name by keyword
+    def __init__(
         self,
         name: str,
         *,
@@ -84,9 +84,9 @@ class McpSource:
                 f"there is no program {self._command!r}: install it or give its full path"
             )
         # The import costs some 40 MB, which a daemon without MCP servers need not pay.
-        from triage.adapters.mcp.calls import Caller  # noqa: PLC0415 - lazy, as said
-        from triage.adapters.mcp.links import HttpLink, StdioLink  # noqa: PLC0415 - likewise
-        from triage.adapters.mcp.session import Session, jittered  # noqa: PLC0415 - likewise
+        from triage.adapters.mcp.calls import Caller
+        from triage.adapters.mcp.links import HttpLink, StdioLink
+        from triage.adapters.mcp.session import Session, jittered
 
         connect = (
             HttpLink(

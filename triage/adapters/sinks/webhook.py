@@ -29,7 +29,7 @@ from triage.errors import (
 )
 from triage.ports import Clock
 
-SECRET_PREFIX = "whsec_"  # noqa: S105 - what a secret begins with, not one
+SECRET_PREFIX = "whsec_"
 LEAST_SECRET_BYTES = 24  # the specification's minimum
 MAX_RESPONSE_BYTES = 64 * 1024
 MAX_RETRY_AFTER_S = 3600
@@ -51,7 +51,7 @@ class WebhookSink:
     message or not.
     """
 
-    def __init__(  # noqa: PLR0913 - one call in the composition root, all by name
+    def __init__(
         self,
         *,
         name: str,
@@ -140,17 +140,17 @@ class WebhookSink:
         return response.status_code, response.headers.get("retry-after", ""), said
 
     def _judge(self, code: int, retry_after: str, said: bytes) -> None:
-        if 200 <= code < 300:  # noqa: PLR2004 - HTTP's own classes
+        if 200 <= code < 300:
             return
         problem = f"{self._place} answered {code}"
         if said:
             problem += f": {said.decode('utf-8', 'replace')!r}"
-        if code in TRY_AGAIN or code >= 500:  # noqa: PLR2004 - as above
+        if code in TRY_AGAIN or code >= 500:
             seconds = retry_after_seconds(retry_after, self._clock.now())
             if seconds is not None:
                 raise Overloaded(problem, seconds)
             raise SourceFailed(SourceFailure.SERVER_ERROR, problem)
-        if code < 400:  # noqa: PLR2004 - as above
+        if code < 400:
             raise SourceFailed(
                 SourceFailure.PROTOCOL,
                 f"{problem}; redirects are not followed: set the sink's url to the final address",
@@ -177,7 +177,7 @@ def retry_after_seconds(value: str, now: datetime) -> int | None:
     value = value.strip()
     if re.fullmatch(r"[0-9]+", value):
         # By length first: int() of thousands of digits raises.
-        return MAX_RETRY_AFTER_S if len(value) > 9 else min(int(value), MAX_RETRY_AFTER_S)  # noqa: PLR2004 - digits
+        return MAX_RETRY_AFTER_S if len(value) > 9 else min(int(value), MAX_RETRY_AFTER_S)
     try:
         moment = parsedate_to_datetime(value)
     except ValueError:

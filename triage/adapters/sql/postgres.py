@@ -36,7 +36,7 @@ class PostgresBackend:
 
     def __init__(self, url: URL, *, pool_size: int) -> None:
         try:
-            import asyncpg  # type: ignore[import-untyped] # noqa: PLC0415 - an extra, without types
+            import asyncpg  # type: ignore[import-untyped]
         except ImportError:
             raise ConfigError(
                 "a postgresql:// source needs the asyncpg driver: pip install 'triage[postgres]'"
@@ -115,7 +115,7 @@ _QUERY_CLASSES = frozenset(
 
 def _stateless(cause: BaseException | None, message: str) -> ToolFailed | SourceFailed:
     """Errors the client library raised by itself."""
-    import asyncpg  # noqa: PLC0415 - only there when a PostgreSQL source is
+    import asyncpg
 
     origin = getattr(cause, "__cause__", None) or cause
     if isinstance(origin, asyncpg.exceptions.DataError):
@@ -137,7 +137,7 @@ def _begin(connection: Any) -> None:
 
 def _start(adapted: Any) -> Any:
     async def start(_driver: Any) -> None:
-        await adapted._start_transaction()  # noqa: SLF001 - no public way to begin without a query
+        await adapted._start_transaction()
 
     return start
 

@@ -87,7 +87,7 @@ class SqlSource:
     async def open(self) -> None:
         """Connects to nothing yet. Raises ConfigError for a URL that no database can have."""
         # The import costs some 20 MB, which a daemon without tables need not pay.
-        from sqlalchemy.exc import (  # noqa: PLC0415 - lazy, as said
+        from sqlalchemy.exc import (
             ResourceClosedError,
             SQLAlchemyError,
         )
@@ -241,8 +241,8 @@ class SqlSource:
             task.exception()
 
     def _parsed_url(self) -> URL:
-        from sqlalchemy.engine import make_url  # noqa: PLC0415 - lazy, see open
-        from sqlalchemy.exc import ArgumentError  # noqa: PLC0415 - lazy, see open
+        from sqlalchemy.engine import make_url
+        from sqlalchemy.exc import ArgumentError
 
         text = self._url if isinstance(self._url, str) else self._url.get_secret_value()
         try:
@@ -278,11 +278,11 @@ _PLAIN_ERRORS: tuple[type[Exception], ...] = (
 def _backend(url: URL, pool_size: int) -> Backend:
     match url.drivername:
         case "sqlite" | "sqlite+aiosqlite":
-            from triage.adapters.sql.sqlite import SqliteBackend  # noqa: PLC0415 - lazy, see open
+            from triage.adapters.sql.sqlite import SqliteBackend
 
             return SqliteBackend(url, pool_size=pool_size)
         case "postgresql" | "postgres" | "postgresql+asyncpg":
-            from triage.adapters.sql.postgres import PostgresBackend  # noqa: PLC0415 - lazy
+            from triage.adapters.sql.postgres import PostgresBackend
 
             return PostgresBackend(url, pool_size=pool_size)
         case other:
@@ -290,7 +290,7 @@ def _backend(url: URL, pool_size: int) -> Backend:
 
 
 def _parse(sql: str) -> tuple[TextClause, frozenset[str]]:
-    from sqlalchemy import text  # noqa: PLC0415 - lazy, see open
+    from sqlalchemy import text
 
     # Its pattern takes ":at::type" for no parameter at all.
     statement = text(_CAST_PARAMETER.sub(r":\1 ", sql))

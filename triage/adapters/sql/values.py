@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # what JSON of orjson holds exactly
 
 
-class NoJsonForm(Exception):  # noqa: N818 - said as what it is, not as an error of ours
+class NoJsonForm(Exception):
     """The value cannot be part of an answer; `str()` is the name of its type."""
 
 

@@ -159,7 +159,7 @@ class Writer:
         for job in jobs:
             try:
                 job.operation.prepare()
-            except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it
+            except Exception as error:
                 job.error = error
             else:
                 ready.append(job)
@@ -175,7 +175,7 @@ class Writer:
             self.trouble = f"store {self.file.path}: {error}"
             for job in ready:
                 job.error = job.error or StoreError(self.trouble)
-        except Exception as error:  # noqa: BLE001 - a bug: it must reach the waiters, not end the thread
+        except Exception as error:
             self._disconnect()
             for job in ready:
                 job.error = job.error or error
