@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -107,3 +108,74 @@ def serving(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Daem
         yield daemon
     finally:
         daemon.kill()
+
+
+# --- a project -------------------------------------------------------------------------------
+
+TOML = """\
+[sop]
+file = "sop.yaml"
+[sources.tables]
+type = "sql"
+url = "sqlite:///facts.db"
+[intake]
+default_site = "home"
+"""
+
+SOP = """\
+sop: queues
+version: 7
+alarms: {QueueDeep: [obs_deep]}
+params: {depth: {value: 10, unit: jobs}}
+nodes:
+  obs_deep:
+    kind: observation
+    text: Is the queue too deep?
+    sources: [tables]
+    on_true: [add_worker]
+    on_false: [close_alert]
+    on_failed: [look]
+actions:
+  close_alert: {text: Close it, rank: 1, cost: low, yields: true}
+  add_worker: {text: Add a worker, rank: 2, cost: low}
+  look: {text: Look, rank: 2, cost: low}
+"""
+
+TOOL = '''\
+"""Is the queue too deep?"""
+
+from triage.tool_api import compare, conclude, no_data, rows
+
+
+def queries(warehouse, timestamp, context):
+    return [rows("tables", "select depth from queues where name = :name", name=context.entity)]
+
+
+def evaluate(warehouse, timestamp, context):
+    found = context.answer(queries(warehouse, timestamp, context)[0])
+    if not found:
+        return no_data("no such queue")
+    depth = float(found[0]["depth"])
+    limit = float(context.params["depth"])
+    return conclude([compare("depth", depth, ">", limit, "jobs")], f"{depth:g} jobs wait")
+'''
+
+ALERT = {"alarm": "QueueDeep", "entity": "mail", "fired_at": "2026-06-01T12:31:00Z"}
+
+
+def make_project(folder: Path) -> Path:
+    """A procedure of one node, with an active tool that asks an SQLite file. Returns `folder`."""
+    folder.mkdir(exist_ok=True)
+    (folder / "triage.toml").write_text(TOML)
+    (folder / "sop.yaml").write_text(SOP)
+    (folder / "tool.py").write_text(TOOL)
+    (folder / "tools_lib").mkdir()
+    with sqlite3.connect(folder / "facts.db") as facts:
+        facts.execute("create table queues (name text, depth integer)")
+        facts.executemany("insert into queues values (?, ?)", [("mail", 40), ("idle", 0)])
+    facts.close()
+    added = triage("tools", "add", "obs_deep", "tool.py", "--maker", "ann", cwd=folder)
+    assert (added.code, added.out) == (0, "obs_deep: version 1 is a candidate\n")
+    promoted = triage("tools", "promote", "obs_deep", "--by", "bob", cwd=folder)
+    assert (promoted.code, promoted.out) == (0, "obs_deep: version 1 is active\n")
+    return folder

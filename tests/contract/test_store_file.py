@@ -9,8 +9,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -125,12 +125,15 @@ async def test_newer_foreign_and_broken_databases_are_refused(tmp_path: Path) ->
         assert path.read_bytes() == before
 
 
-def test_the_migrations_make_the_schema_that_the_code_uses(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [migrate.upgrade, migrate.migrate_step_by_step])
+def test_the_migrations_make_the_schema_that_the_code_uses(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     path = tmp_path / "triage.db"
     assert migrate.current(path) is None
     assert migrate.needed(path)
-    migrate.upgrade(path)
-    migrate.upgrade(path)
+    make(path)
+    make(path)
 
     assert migrate.current(path) == migrate.REVISIONS[-1]
     assert not migrate.needed(path)
@@ -147,6 +150,29 @@ def test_the_migrations_make_the_schema_that_the_code_uses(tmp_path: Path) -> No
     assert tables == {*METADATA.tables, "alembic_version"}
 
 
+def test_a_new_database_is_what_all_migrations_make_of_an_empty_one(tmp_path: Path) -> None:
+    def described(path: Path) -> list[tuple[str, ...]]:
+        with closing(sqlite3.connect(path)) as connection:
+            found = connection.execute(
+                "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+            ).fetchall()
+            columns = [
+                (table, *map(str, column))
+                for kind, table, *_ in found
+                if kind == "table"
+                for column in connection.execute(f"PRAGMA table_info({table})").fetchall()
+            ]
+            rows = connection.execute(
+                "SELECT 'counter', name FROM counters UNION ALL SELECT 'secret', name FROM secrets"
+                " UNION ALL SELECT 'version', version_num FROM alembic_version ORDER BY 1, 2"
+            ).fetchall()
+        return [*((kind, name, table) for kind, name, table, _ in found), *columns, *rows]
+
+    migrate.upgrade(tmp_path / "new.db")
+    migrate.migrate_step_by_step(tmp_path / "old.db")
+    assert described(tmp_path / "new.db") == described(tmp_path / "old.db")
+
+
 def test_the_revisions_named_in_the_code_are_those_of_the_migrations() -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(migrate.__file__).parent / "migrations"))
@@ -155,9 +181,11 @@ def test_the_revisions_named_in_the_code_are_those_of_the_migrations() -> None:
     assert tuple(reversed([step.revision for step in steps])) == migrate.REVISIONS
 
 
-def test_opening_an_existing_store_does_not_import_alembic(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_opening_a_store_does_not_import_alembic(tmp_path: Path, exists: bool) -> None:
     path = tmp_path / "triage.db"
-    migrate.upgrade(path)
+    if exists:
+        migrate.upgrade(path)
     program = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"

@@ -7,186 +7,35 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
-from tests.command_line import LIMIT_S, TRIAGE, Daemon, environment, serving, triage
-from tests.scripted_server import ScriptedServer, hang, reply
-from tests.servers import free_port, wait_until
-
-TOML = """\
-[sop]
-file = "sop.yaml"
-[sources.tables]
-type = "sql"
-url = "sqlite:///facts.db"
-[intake]
-default_site = "home"
-"""
-
-SOP = """\
-sop: queues
-version: 7
-alarms: {QueueDeep: [obs_deep]}
-params: {depth: {value: 10, unit: jobs}}
-nodes:
-  obs_deep:
-    kind: observation
-    text: Is the queue too deep?
-    sources: [tables]
-    on_true: [add_worker]
-    on_false: [close_alert]
-    on_failed: [look]
-actions:
-  close_alert: {text: Close it, rank: 1, cost: low, yields: true}
-  add_worker: {text: Add a worker, rank: 2, cost: low}
-  look: {text: Look, rank: 2, cost: low}
-"""
-
-TOOL = '''\
-"""Is the queue too deep?"""
-
-from triage.tool_api import compare, conclude, no_data, rows
-
-
-def queries(warehouse, timestamp, context):
-    return [rows("tables", "select depth from queues where name = :name", name=context.entity)]
-
-
-def evaluate(warehouse, timestamp, context):
-    found = context.answer(queries(warehouse, timestamp, context)[0])
-    if not found:
-        return no_data("no such queue")
-    depth = float(found[0]["depth"])
-    limit = float(context.params["depth"])
-    return conclude([compare("depth", depth, ">", limit, "jobs")], f"{depth:g} jobs wait")
-'''
+from tests.command_line import (
+    ALERT,
+    LIMIT_S,
+    TOML,
+    TOOL,
+    TRIAGE,
+    environment,
+    make_project,
+    triage,
+)
+from tests.scripted_server import ScriptedServer, hang
 
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
-ALERT = {"alarm": "QueueDeep", "entity": "mail", "fired_at": "2026-06-01T12:31:00Z"}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made")
-    (folder / "triage.toml").write_text(TOML)
-    (folder / "sop.yaml").write_text(SOP)
-    (folder / "tool.py").write_text(TOOL)
-    (folder / "tools_lib").mkdir()
-    with sqlite3.connect(folder / "facts.db") as facts:
-        facts.execute("create table queues (name text, depth integer)")
-        facts.executemany("insert into queues values (?, ?)", [("mail", 40), ("idle", 0)])
-    facts.close()
-    added = triage("tools", "add", "obs_deep", "tool.py", "--maker", "ann", cwd=folder)
-    assert (added.code, added.out) == (0, "obs_deep: version 1 is a candidate\n")
-    promoted = triage("tools", "promote", "obs_deep", "--by", "bob", cwd=folder)
-    assert (promoted.code, promoted.out) == (0, "obs_deep: version 1 is active\n")
-    return folder
+    return make_project(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
 def project(made: Path, tmp_path: Path) -> Path:
     return shutil.copytree(made, tmp_path / "project")
-
-
-@pytest.fixture(scope="module")
-def served(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """A daemon that has decided three alerts."""
-    folder = shutil.copytree(made, tmp_path_factory.mktemp("served") / "project")
-    with serving(folder) as daemon:
-        for entity in ("mail", "idle", "\x1b[31m[bold]x"):
-            alert = {**ALERT, "entity": entity}
-            _post(daemon.url, alert)
-
-        def decided() -> bool:
-            return bool(triage("ledger", "--json", cwd=folder).json["decided"] == 3)
-
-        wait_until(decided, what="three decisions", process=daemon.process)
-        yield daemon
-
-
-def _post(url: str, alert: dict[str, Any]) -> None:
-    request = urllib.request.Request(f"{url}/api/v1/alerts", data=orjson.dumps(alert))  # noqa: S310 - our own local URL
-    with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310 - likewise
-        assert response.status == 202
-
-
-# --- mistakes ---------------------------------------------------------------------------------
-
-NOWHERE = f"http://127.0.0.1:{free_port()}"
-
-MISTAKES: list[tuple[str, int, str]] = [
-    ("", 2, "Usage: triage"),
-    ("chekc", 2, "Did you mean 'check'?"),
-    ("check --frobnicate", 2, "No such option"),
-    ("check --config absent.toml", 78, "absent.toml: cannot be read: No such file"),
-    ("check --config tools_lib", 78, "tools_lib: cannot be read: Is a directory"),
-    ("check --config tool.py", 78, "tool.py:"),
-    ("check --connect --no-secrets", 2, "needs the secrets"),
-    ("serve --config absent.toml", 78, "make a project with: triage init DIR"),
-    ("serve --listen nonsense", 78, "write HOST:PORT"),
-    ("serve --listen 0.0.0.0:0", 78, "there is no token"),
-    ("run absent.json", 2, "absent.json: cannot be read: No such file"),
-    ("run tools_lib", 2, "Is a directory"),
-    ("run tool.py", 1, "refused: body: is not JSON"),
-    ("run -", 1, "refused: body: is empty"),
-    ("run --format frob tool.py", 2, "--format"),
-    ("run --at yesterday tool.py", 2, "is no time"),
-    ("run --config absent.toml tool.py", 78, "absent.toml"),
-    ("decisions", 2, "Usage: triage decisions"),
-    ("decisions list", 78, "does not exist: nothing was served from it"),
-    ("decisions list --since 2026-06-01T12:31:00", 2, "is no time"),
-    ("decisions list --outcome lost", 2, "--outcome"),
-    ("decisions list --limit 0", 2, "--limit"),
-    (f"decisions list --url {NOWHERE}", 69, "is the daemon running there?"),
-    ("decisions list --url ftp://x", 2, "write http://HOST:PORT"),
-    ("decisions list --url nonsense", 2, "write http://HOST:PORT"),
-    (f"decisions list --url {NOWHERE} --token-env ABSENT", 78, "ABSENT is not set"),
-    (f"decisions list --url {NOWHERE} --token-file absent", 78, "absent: cannot be read"),
-    (f"decisions list --url {NOWHERE} --token-env A --token-file b", 2, "give one of"),
-    ("decisions list --token-env HOME", 2, "a token goes with --url"),
-    (f"decisions show abcdefabcdef --url {NOWHERE}", 69, "cannot be reached"),
-    (f"decisions show abc --url {NOWHERE}", 2, "is too short"),
-    ("ledger", 78, "does not exist"),
-    (f"ledger --url {NOWHERE}", 69, "cannot be reached"),
-    ("tools show obs_depe", 2, "did you mean `obs_deep`?"),
-    ("tools add obs_deep absent.py", 2, "absent.py: cannot be read"),
-    ("tools add obs_deep sop.yaml", 78, "is not Python"),
-    ("tools add nope tool.py", 2, "has no node 'nope'"),
-    ("tools add obs_deep tool.py --reads-parent nope", 2, "has no node 'nope'"),
-    ("tools promote obs_deep", 2, "has no candidate: name a version; there are: 1 (active)"),
-    ("tools promote obs_deep 9", 78, "there is no version 9"),
-    ("tools rollback obs_deep", 78, "no version was active before"),
-    ("tools quarantine release obs_deep", 1, "obs_deep is not quarantined; there are: none"),
-    ("tools list --config absent.toml", 78, "absent.toml"),
-    ("schema frob", 2, "frob"),
-    ("init tool.py", 2, "tool.py is a file: name a folder"),
-    ("init tool.py/below", 69, "cannot be written: Not a directory"),
-    ("init .", 2, "there is already triage.toml, sop.yaml"),
-]
-
-
-@pytest.mark.parametrize(("line", "code", "said"), MISTAKES, ids=[line for line, _, _ in MISTAKES])
-def test_a_mistake_ends_with_a_message_and_a_code(
-    project: Path, line: str, code: int, said: str
-) -> None:
-    before = _contents(project)
-    ended = triage(*line.split(), cwd=project)
-    assert ended.code == code, ended.err
-    assert said in ended.err
-    assert ended.out == ""
-    assert _contents(project) == before
-
-
-def _contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_store_that_is_none(project: Path) -> None:
@@ -338,123 +187,6 @@ def test_a_quarantined_tool_is_released_by_a_person(project: Path) -> None:
     history = triage("tools", "show", "obs_deep", "--json", cwd=project).json["history"]
     assert (history[-1]["verb"], history[-1]["by"]) == ("release", "eve")
     assert "quarantined" not in triage("check", cwd=project).out
-
-
-# --- reading ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("over_http", [False, True])
-def test_decisions_are_read_from_the_file_and_over_http(served: Daemon, over_http: bool) -> None:
-    url = ["--url", served.url] if over_http else []
-
-    def read(*args: str) -> Any:
-        ended = triage(*args, *url, "--json", cwd=served.folder)
-        assert (ended.code, ended.err) == (0, "")
-        return ended.json
-
-    whole = read("decisions", "list")
-    assert len(whole["decisions"]) == 3
-    assert whole["cursor"] == ""
-    first = read("decisions", "list", "--limit", "2")
-    rest = read("decisions", "list", "--limit", "2", "--cursor", first["cursor"])
-    assert first["decisions"] + rest["decisions"] == whole["decisions"]
-    assert len(read("decisions", "list", "--outcome", "inconclusive")["decisions"]) == 1
-    assert read("decisions", "list", "--site", "nowhere")["decisions"] == []
-    assert len(read("decisions", "list", "--since", "1h", "--until", "now")["decisions"]) == 3
-    assert read("decisions", "list", "--until", "1h")["decisions"] == []
-    for head in whole["decisions"]:
-        document = read("decisions", "show", head["alert_id"][:10], "--evidence")
-        assert document["decision_sha256"] == head["decision_sha256"]
-        (asked,) = document["nodes"][0]["asked"]
-        assert '"rows"' in document["evidence"][asked["answer_sha256"]]
-    assert read("ledger", "--full")["balances"]
-
-
-@pytest.mark.parametrize("over_http", [False, True])
-def test_what_is_not_there(served: Daemon, over_http: bool) -> None:
-    url = ["--url", served.url] if over_http else []
-    for absent in ("f" * 32, "ffffffff", "../ledger", "ü"):
-        ended = triage("decisions", "show", absent, *url, cwd=served.folder)
-        assert ended.code == 1
-        assert "was ever accepted here" in ended.err
-    cursor = triage("decisions", "list", "--cursor", "nonsense", *url, cwd=served.folder)
-    assert cursor.code == 2
-    assert "not a cursor of this store" in cursor.err
-
-
-def test_hostile_names_reach_no_terminal(served: Daemon) -> None:
-    for command in ("list", "show"):
-        heads = triage("decisions", "list", "--json", cwd=served.folder).json["decisions"]
-        (hostile,) = [head["alert_id"] for head in heads if head["outcome"] == "inconclusive"]
-        args = [command, hostile] if command == "show" else [command]
-        ended = triage("decisions", *args, cwd=served.folder)
-        assert "\x1b" not in ended.out
-        assert "\\x1b[31m[bold]x" in ended.out
-
-
-def test_a_narrow_terminal_gets_whole_ids(served: Daemon) -> None:
-    heads = triage("decisions", "list", "--json", cwd=served.folder).json["decisions"]
-    ended = triage("decisions", "list", cwd=served.folder, env={"COLUMNS": "60"})
-    assert all(head["alert_id"] in ended.out for head in heads)
-
-
-def test_a_second_daemon_on_the_same_store_or_address_is_told(served: Daemon) -> None:
-    store = triage("serve", "--listen", "127.0.0.1:0", cwd=served.folder)
-    assert store.code == 78
-    assert f"is in use by process {served.process.pid if served.process else 0}" in store.err
-    env = {"TRIAGE_STORE__URL": "sqlite:///other.db"}
-    address = triage("serve", "--listen", f"127.0.0.1:{served.port}", cwd=served.folder, env=env)
-    assert address.code == 69
-    assert "is another triage running" in address.err
-
-
-def test_a_token_is_asked_for_and_taken(project: Path) -> None:
-    toml = TOML + '[[http.tokens]]\nname = "ops"\nenv = "OPS_TOKEN"\nscopes = ["read"]\n'
-    toml += '[[http.tokens]]\nname = "in"\nenv = "IN_TOKEN"\nscopes = ["ingest"]\n'
-    (project / "triage.toml").write_text(toml)
-    env = {"OPS_TOKEN": "right", "IN_TOKEN": "other", "WRONG": "wrong"}
-    (project / "token").write_text("right\n")
-    with serving(project, env) as daemon:
-        for args, code, said in (
-            ([], 78, "send `Authorization: Bearer <token>`"),
-            (["--token-env", "WRONG"], 78, "this token is not known"),
-            (["--token-env", "IN_TOKEN"], 78, "lacks the scope"),
-            (["--token-env", "OPS_TOKEN"], 0, ""),
-            (["--token-file", "token"], 0, ""),
-        ):
-            ended = triage("ledger", "--url", daemon.url, *args, cwd=project, env=env)
-            assert ended.code == code
-            assert said in ended.err
-            assert "wrong" not in ended.err
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "code", "said"),
-    [
-        (200, b"<html>", 69, "does not answer like triage"),
-        (200, b"[]", 69, "does not answer like triage"),
-        (404, b"nginx", 69, "does not answer like triage"),
-        (302, b"", 69, "does not answer like triage"),
-        (503, b'{"error": {"problem": "draining \\u001b[31m"}}', 69, "503: draining \\x1b[31m"),
-    ],
-)
-async def test_another_server_behind_the_url(
-    tmp_path: Path, status: int, body: bytes, code: int, said: str
-) -> None:
-    async with ScriptedServer(reply(status, body)) as server:
-        for command in ("ledger", "decisions list", "decisions show 0123456789ab"):
-            args = (*command.split(), "--url", server.url)
-            ended = await asyncio.to_thread(triage, *args, cwd=tmp_path)
-            assert ended.code == code
-            assert said in ended.err
-
-
-async def test_a_decision_of_another_shape_is_told(tmp_path: Path) -> None:
-    async with ScriptedServer(reply(200, b'{"outcome": "actions"}')) as server:
-        args = ("decisions", "show", "0" * 32, "--url", server.url)
-        ended = await asyncio.to_thread(triage, *args, cwd=tmp_path)
-    assert ended.code == 69
-    assert "use --json" in ended.err
 
 
 # --- the terminal -----------------------------------------------------------------------------

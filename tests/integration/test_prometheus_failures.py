@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import orjson
 import pytest
@@ -25,6 +26,8 @@ from tests.scripted_server import (
 from tests.servers import free_port
 from triage.adapters.prometheus.http import Connections
 from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
+
+CUT_OFF_STEPS = 40  # loop iterations: more than an ask takes
 
 
 def _error(kind: str, text: str = "it says no") -> bytes:
@@ -175,6 +178,55 @@ class TestScriptedServer:
             assert caught.value.failure is SourceFailure.CONNECT
             with pytest.raises(SourceFailed, match="not open"):
                 await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+
+    async def test_closing_at_any_await_leaves_no_connection_open(self) -> None:
+        """One left open would warn when it is collected, and warnings fail tests."""
+        async with ScriptedServer(reply(200, success([SERIES]))) as server:
+            for steps in range(CUT_OFF_STEPS):
+                async with opened(server.url) as source:
+                    task = asyncio.create_task(source.ask(LEVEL, timeout_s=TIMEOUT_S))
+                    for _ in range(steps):
+                        await asyncio.sleep(0)
+                outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+                if not isinstance(outcome, tuple):
+                    assert isinstance(outcome, SourceFailed)
+                    assert outcome.failure is SourceFailure.CONNECT
+            del task, source
+            gc.collect()
+
+    @pytest.mark.parametrize("cancels", [1, 2])
+    async def test_cancelled_asks_take_no_connection_with_them(self, cancels: int) -> None:
+        """At any await, and while others wait for a connection: what pools have lost slots to."""
+        connections = 4
+        all_at_once = asyncio.Barrier(connections)
+
+        async def together(request: Request, writer: asyncio.StreamWriter) -> None:
+            async with all_at_once:
+                await reply(200, success([SERIES]))(request, writer)
+
+        good = reply(200, success([SERIES]))
+        async with (
+            ScriptedServer(good) as server,
+            opened(server.url, max_connections=connections) as source,
+        ):
+            for steps in range(CUT_OFF_STEPS):
+                tasks = [
+                    asyncio.create_task(source.ask(LEVEL, timeout_s=TIMEOUT_S))
+                    for _ in range(5 * connections)
+                ]
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                for _ in range(cancels):
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.sleep(0)
+                for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                    assert isinstance(outcome, asyncio.CancelledError | tuple)
+            server.script = together  # hangs unless every connection can be had
+            answers = await asyncio.gather(
+                *(source.ask(LEVEL, timeout_s=TIMEOUT_S) for _ in range(connections))
+            )
+        assert [len(answer) for answer in answers] == [1] * connections
 
     async def test_connections_are_kept_and_bounded(self) -> None:
         peers = set()

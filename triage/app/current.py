@@ -55,6 +55,7 @@ class Current:
         self._holder: SnapshotHolder | None = None
         self._reloading = asyncio.Lock()
         self._log = structlog.get_logger("triage.config")
+        self._started_with = settings
         self.settings = settings
 
     @property
@@ -82,7 +83,8 @@ class Current:
                 self._metrics.runtime.reload(accepted=False)
                 self._log.error("reload_refused", error=str(error))
                 raise
-            restart = restart_needed(self.settings, settings)
+            # What the process runs with, not what the reload before this one read.
+            restart = restart_needed(self._started_with, settings)
             self._maps = maps
             self.settings = settings
             await self.snapshots.replace(new)

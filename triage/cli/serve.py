@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Annotated
@@ -36,6 +37,8 @@ def serve(
     tool that blocked the event loop; 75 stopped with alerts under way, which are kept; 78 the
     configuration was refused.
     """
+    # What is imported stays: collecting while importing only finds that out, again and again.
+    gc.disable()
     override = {LISTEN: listen} if listen else {}
     settings = Settings.load(config, {**os.environ, **override})
     log = settings.log
@@ -46,6 +49,8 @@ def serve(
     from triage.app.daemon import serve as run
     from triage.app.server import CannotListen
 
+    gc.freeze()
+    gc.enable()
     try:
         code = uvloop.run(run(config, override, settings))
     except CannotListen as error:

@@ -77,6 +77,7 @@ def configure(
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _without_colours,
                 *_renderers(format, colors=stream.isatty()),
             ],
         )
@@ -129,6 +130,12 @@ def _masked(fields: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _is_secret(key: object) -> bool:
     return isinstance(key, str) and SECRET.search(key) is not None
+
+
+def _without_colours(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """uvicorn repeats its messages with escape sequences in an extra field."""
+    event.pop("color_message", None)
+    return event
 
 
 def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:

@@ -77,14 +77,15 @@ class SlidingQuantiles:
         return self.quantiles((q,))[0]
 
     def quantiles(self, qs: Sequence[float]) -> list[float]:
-        """For each q in [0, 1] the value of rank floor(q (n - 1)), counted from 0, within the
-        relative error; NaN while the window is empty."""
+        """For each q in [0, 1] the smallest value that at least that share of all does not exceed
+        (nearest rank, so that p99 of a few is the slowest of them), within the relative error;
+        NaN while the window is empty."""
         merged = self._merged()
         total = sum(merged.values())
         if not total:
             return [nan] * len(qs)
         ordered = sorted(merged.items())
-        return [self._value(_bucket_at(ordered, int(q * (total - 1)))) for q in qs]
+        return [self._value(_bucket_at(ordered, max(0, ceil(q * total) - 1))) for q in qs]
 
     def _merged(self) -> Mapping[int, int]:
         oldest = int(self._clock() * self._per_second) - len(self._ring)

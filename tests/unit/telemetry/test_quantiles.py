@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import ceil, isnan
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ class HandClock:
 
 
 def exact(values: list[float], q: float) -> float:
-    return sorted(values)[int(q * (len(values) - 1))]
+    return sorted(values)[max(0, ceil(q * len(values)) - 1)]
 
 
 @given(
@@ -115,3 +115,11 @@ def test_exposed_per_label_and_quantile() -> None:
     empty = registry.get_sample_value("op_quantile_seconds", {"op": "s", "quantile": "0.5"})
     assert empty is not None
     assert isnan(empty)
+
+
+def test_p99_of_a_few_is_the_slowest_of_them() -> None:
+    quantiles = SlidingQuantiles(clock=lambda: 0.0)
+    for seconds in (0.01, 0.02, 0.5):
+        quantiles.observe(seconds)
+    assert quantiles.quantile(0.99) == pytest.approx(0.5, rel=0.011)
+    assert quantiles.quantile(0.5) == pytest.approx(0.02, rel=0.011)

@@ -22,6 +22,7 @@ from triage.ports import AlertLog, Clock, Queue
 from triage.telemetry.edge_metrics import IntakeMetrics
 
 NATIVE = "native"
+TRUNCATED = "truncated"
 # Alertmanager's webhook retries on 5xx and takes any 4xx, 429 too, for final; Grafana's
 # alerting is the same code.
 RETRIES_ON_5XX_ONLY = frozenset({"alertmanager", "grafana"})
@@ -106,7 +107,11 @@ class IntakeEndpoint:
         return reply(
             {
                 "alert_ids": [a.alert_id for a in accepted if a.alert_id is not None],
-                "alerts": [{"alert_id": a.alert_id, "status": a.status.value} for a in accepted],
+                "alerts": [
+                    {"alert_id": a.alert_id, "status": a.status.value}
+                    for a in accepted
+                    if a.alert_id is not None
+                ],
                 "rejected": [
                     {"index": r.index, "field": r.field, "problem": r.problem}
                     for r in parsed.rejected
@@ -156,6 +161,13 @@ class IntakeEndpoint:
                 self._log.warning(
                     "refused", format=name, index=bad.index, field=bad.field, problem=bad.problem
                 )
-        if parsed.truncated:
+        first_told = any(
+            arrival.event == TRUNCATED and one.status is not AcceptStatus.DUPLICATE
+            for arrival, one in zip(parsed.arrivals, accepted, strict=True)
+        )
+        if first_told:
             metrics.truncated(parsed.truncated)
             self._log.warning("truncated_upstream", format=name, alerts=parsed.truncated)
+        resolved = [a.alert_id for a in accepted if a.status is AcceptStatus.RESOLVED]
+        if resolved:
+            self._log.info("resolved", format=name, alert_ids=resolved)
