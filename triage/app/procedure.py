@@ -53,7 +53,7 @@ def check_procedure(settings: Settings, quarantined: Mapping[str, str] | None = 
     library = load_library(settings.sop.library, sop, quarantined=quarantined)
     for finding in library.findings:
         findings.append(finding)
-    findings += check_parents(sop, library)
+    findings += check_parents(settings.sop.library, sop, library)
     return Procedure(sop=sop, sites=sites, library=library, findings=tuple(findings))
 
 

@@ -15,6 +15,7 @@ from triage.model.decision import NodeId
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from triage.library.catalogue import Library
     from triage.sop.procedure import Sop
@@ -23,8 +24,9 @@ _START = ""
 """The virtual node before every alarm; no node id is empty."""
 
 
-def check_parents(sop: Sop, library: Library) -> list[Finding]:
+def check_parents(root: Path, sop: Sop, library: Library) -> list[Finding]:
     """An error for each parent that some walk does not pass before the tool that reads it.
+    `root` is where the library was loaded from.
 
     Close to linear in the SOP's edges, for any number of reads; a path is looked for only to
     explain an error. Tools of nodes that no alarm reaches are not judged.
@@ -33,7 +35,7 @@ def check_parents(sop: Sop, library: Library) -> list[Finding]:
     paths: dict[NodeId, dict[str, str]] = {}
     findings: list[Finding] = []
     for tool in library.tools.values():
-        file = f"{tool.node}/tool.toml"
+        file = str(root / tool.node / "tool.toml")
         for parent in tool.reads_parents:
             if parent not in sop.nodes:
                 findings.append(

@@ -36,7 +36,7 @@ def test_manifest_pins_the_tool_and_the_text_it_was_made_from(node: str) -> None
 def test_library_loads_and_no_tool_reads_a_parent_that_may_not_have_answered() -> None:
     assert [str(failed) for failed in LIBRARY.broken.values()] == []
     assert [str(finding) for finding in LIBRARY.findings] == []
-    assert [str(finding) for finding in check_parents(PROCEDURE, LIBRARY)] == []
+    assert [str(finding) for finding in check_parents(HOST / "tools_lib", PROCEDURE, LIBRARY)] == []
     assert sorted(LIBRARY.tools) == NODES
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -39,7 +40,7 @@ def library(reads: Mapping[str, Sequence[str]]) -> Library:
 
 
 def problems(procedure: Sop, reads: Mapping[str, Sequence[str]]) -> list[Finding]:
-    findings = check_parents(procedure, library(reads))
+    findings = check_parents(Path("tools_lib"), procedure, library(reads))
     assert not any(finding.warning for finding in findings)
     return findings
 
