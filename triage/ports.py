@@ -171,8 +171,8 @@ class DecisionLog(Protocol):
         for its alert id wins. Durable when it returns."""
 
     async def get(self, alert_id: AlertId) -> Mapping[str, Any] | None:
-        """The decision's document with `decided_at`; or `{"status": …}` while undecided; None
-        when the alert is unknown."""
+        """The decision's document with `decided_at` and `accepted_to_decided_ms`; or
+        `{"status": …}` while undecided; None when the alert is unknown."""
 
     async def page(self, wanted: DecisionFilter, *, cursor: str, limit: int) -> DecisionPage:
         """Raises PayloadError for a cursor that this store did not make."""

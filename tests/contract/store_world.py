@@ -116,6 +116,7 @@ def decision(
             sop="sop", sop_version=1, sop_sha256="a", sites_sha256="b", library_sha256="c"
         ),
         fired_at=START,
+        accepted_at=START,
         evaluated_at=START,
         decision_sha256="0" * 64,
     )

@@ -53,7 +53,7 @@ def decision_tree(document: Document, evidence: Mapping[str, str] | None = None)
 
 
 def _alert_line(document: Document) -> Text:
-    line = _text(document["alarm"], style="bold")
+    line = _text(document["alarm"] or "(no alarm named)", style="bold")
     for word, key in (("at", "site"), ("on", "entity")):
         if document[key]:
             line.append_text(_text(f" {word} ", document[key]))
@@ -218,6 +218,8 @@ def _fact_rows(document: Document) -> Iterator[tuple[str, Text]]:
     )
     trips = document["round_trips"]
     plural = "round trip" if trips == 1 else "round trips"
+    if "accepted_to_decided_ms" in document:
+        yield "decided", _text(f"{document['accepted_to_decided_ms']:.1f} ms after it was accepted")
     yield "took", _text(f"{trips} {plural} to sources, prefetch {document['prefetch']}; {stages}")
     yield (
         "decided by",

@@ -191,6 +191,7 @@ class Engine:
             edges=edges,
             pinned=snapshot.pinned,
             fired_at=alert.fired_at,
+            accepted_at=alert.accepted_at,
             evaluated_at=evaluated_at,
             attempt=attempt,
             prefetch=self._options.prefetch,

@@ -173,6 +173,7 @@ class Decision:
     edges: tuple[Edge, ...] = ()
     pinned: Pinned
     fired_at: datetime
+    accepted_at: datetime
     evaluated_at: datetime
     attempt: int = 1
     prefetch: str = "layer"
@@ -249,6 +250,7 @@ def decision_document(decision: Decision) -> dict[str, Any]:
         "sites_sha256": decision.pinned.sites_sha256,
         "library_sha256": decision.pinned.library_sha256,
         "fired_at": decision.fired_at.isoformat(),
+        "accepted_at": decision.accepted_at.isoformat(),
         "evaluated_at": decision.evaluated_at.isoformat(),
         "attempt": decision.attempt,
         "prefetch": decision.prefetch,

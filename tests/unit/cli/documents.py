@@ -141,6 +141,7 @@ def eventful() -> Decision:
             sop="disks", sop_version=4, sop_sha256="", sites_sha256="", library_sha256=""
         ),
         fired_at=AT,
+        accepted_at=AT,
         evaluated_at=AT,
         round_trips=2,
         stages_ms={"queue_wait": 1.5, "sources": 2001.0, "evaluate": 0.4},

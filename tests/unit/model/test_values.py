@@ -126,6 +126,7 @@ DECISION = Decision(
     ),
     pinned=Pinned(sop="host", sop_version=1, sop_sha256="s", sites_sha256="t", library_sha256="l"),
     fired_at=T0,
+    accepted_at=T0,
     evaluated_at=T0,
 )
 FAILED = NODE._replace(verdict=None, failure=Failure(reason="deadline", detail="late"))

@@ -207,5 +207,8 @@ class SqliteDecisionLog:
 
 def _dated(document: str | bytes, decided_at: int) -> dict[str, Any]:
     loaded: dict[str, Any] = orjson.loads(document)
-    loaded["decided_at"] = from_us(decided_at).isoformat()
+    moment = from_us(decided_at)
+    loaded["decided_at"] = moment.isoformat()
+    waited = moment - datetime.fromisoformat(loaded["accepted_at"])
+    loaded["accepted_to_decided_ms"] = round(waited.total_seconds() * 1000, 3)
     return loaded
