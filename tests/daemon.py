@@ -39,7 +39,7 @@ FIRED_AT = "2026-03-01T11:59:00Z"
 SECRET = base64.b64encode(b"a secret of at least 24 bytes").decode()
 SECRET_VARIABLE = "TEST_HOOK_SECRET"
 
-GOOD = '''
+GOOD = """
 from triage.tool_api import compare, conclude, last, no_data, samples, selector
 
 
@@ -52,9 +52,9 @@ def evaluate(warehouse, timestamp, context):
     if not found:
         return no_data("no such metric")
     return conclude([compare("value", last(found[0]), ">", 10)], "looked at it")
-'''
+"""
 
-_SILENT = '''
+_SILENT = """
 {imports}from triage.tool_api import compare, conclude
 
 
@@ -65,7 +65,7 @@ def queries(warehouse, timestamp, context):
 def evaluate(warehouse, timestamp, context):
     {body}
     return conclude([compare("one", 1, "==", 1)], "always")
-'''
+"""
 
 
 def good_tool(metric: str = "depth") -> str:
@@ -101,9 +101,7 @@ class Project:
         sop = load_sop(self.sop)
         for node, source in self.nodes.items():
             root = self.folder / "tools_lib"
-            number = add_version(
-                root, sop, NodeId(node), source.encode(), maker="test", at=AT
-            )
+            number = add_version(root, sop, NodeId(node), source.encode(), maker="test", at=AT)
             promote(root, sop, NodeId(node), number, by="test", at=AT)
         self.config.write_text(self.config_text())
         return self
@@ -178,9 +176,7 @@ class Daemon(Server):
     name = "triage"
     ready_path = "/-/ready"
 
-    def __init__(
-        self, project: Project, *, prefix: Sequence[str] = (), listen: str = ""
-    ) -> None:
+    def __init__(self, project: Project, *, prefix: Sequence[str] = (), listen: str = "") -> None:
         super().__init__(project.folder / "run")
         self.project = project
         self._prefix = list(prefix)

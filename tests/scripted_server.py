@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -33,8 +34,9 @@ class ScriptedServer:
     `requests` holds every request in the order it came; `arrived(n)` waits for the n-th.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, *, tls: ssl.SSLContext | None = None) -> None:
         self.script = script
+        self._tls = tls
         self.requests: list[Request] = []
         self.hung_up = asyncio.Event()
         """Set when a client has closed its connection, or let it be closed."""
@@ -45,10 +47,10 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
+        return f"{'https' if self._tls else 'http'}://{HOST}:{self.port}"
 
     async def __aenter__(self) -> Self:
-        server = await asyncio.start_server(self._accept, HOST, self.port)
+        server = await asyncio.start_server(self._accept, HOST, self.port, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
         self._server = server
         return self

@@ -51,6 +51,7 @@ async def test_a_decision_is_read_back_as_it_was_committed(store: Store, clock: 
     assert await store.decisions.get(alert_id) == {
         **document,
         "decided_at": clock.now().isoformat(),
+        "accepted_to_decided_ms": 3000.0,
     }
     assert await store.decisions.get(AlertId("unheard")) is None
 

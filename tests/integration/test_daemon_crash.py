@@ -57,7 +57,7 @@ class Journal:
 async def test_sigkill_at_ten_moments_loses_nothing_and_decides_nothing_twice(
     tmp_path: Path,
 ) -> None:
-    rng = random.Random(SEED)  # noqa: S311 - moments, not secrets
+    rng = random.Random(SEED)
     moments = sorted(rng.sample(range(5, ALERTS), KILLS))
     # Every seventh message is refused at first, so that messages wait when the process dies.
     receiver = Receiver(refuse=lambda count: count % 7 == 0)

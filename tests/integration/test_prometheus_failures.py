@@ -34,6 +34,15 @@ def _error(kind: str, text: str = "it says no") -> bytes:
     return orjson.dumps({"status": "error", "errorType": kind, "error": text})
 
 
+async def _closed_after(steps: int, url: str) -> object:
+    """What an ask ends as whose source is closed after so many iterations of the loop."""
+    async with opened(url) as source:
+        task = asyncio.create_task(source.ask(LEVEL, timeout_s=TIMEOUT_S))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+    return (await asyncio.gather(task, return_exceptions=True))[0]
+
+
 def _histogram(key: str) -> dict[str, object]:
     return {"metric": {"__name__": "level"}, key: [[1_767_614_430, {"count": "1"}]]}
 
@@ -183,15 +192,11 @@ class TestScriptedServer:
         """One left open would warn when it is collected, and warnings fail tests."""
         async with ScriptedServer(reply(200, success([SERIES]))) as server:
             for steps in range(CUT_OFF_STEPS):
-                async with opened(server.url) as source:
-                    task = asyncio.create_task(source.ask(LEVEL, timeout_s=TIMEOUT_S))
-                    for _ in range(steps):
-                        await asyncio.sleep(0)
-                outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+                outcome = await _closed_after(steps, server.url)
                 if not isinstance(outcome, tuple):
                     assert isinstance(outcome, SourceFailed)
                     assert outcome.failure is SourceFailure.CONNECT
-            del task, source
+                del outcome
             gc.collect()
 
     @pytest.mark.parametrize("cancels", [1, 2])

@@ -43,6 +43,7 @@ from triage.worker.watchdog import Blocked, ToolMark, Watchdog, blocked_last_tim
 from triage.worker.worker import Worker, WorkerOptions
 
 RETENTION_S = 600.0
+HTTP_CLOSE_S = 1.0  # seconds
 QUARANTINE = "quarantine.json"
 
 
@@ -160,10 +161,14 @@ class Daemon:
             self._log.critical("task_died", task=name, exc_info=tasks[name].exception())
         self._draining = True
         self._log.info("draining", under_way=worker.under_way)
-        finished = await self._drain(worker, tasks)
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._settings.http.drain_s
+        finished = await self._drain(worker, tasks, ends)
         server.should_exit = True
         if "http" not in dead:
-            await asyncio.wait({tasks["http"]}, timeout=self._settings.http.drain_s)
+            # Whoever is still being answered gets this long even when alerts took all there was.
+            left = max(HTTP_CLOSE_S, ends - loop.time())
+            await asyncio.wait({tasks["http"]}, timeout=left)
         if dead:
             return Exit.INTERNAL
         if not finished:
@@ -172,18 +177,23 @@ class Daemon:
         self._log.info("stopped")
         return Exit.OK
 
-    async def _drain(self, worker: Worker, tasks: Mapping[str, asyncio.Task[None]]) -> bool:
-        """Whether the worker finished what it had, and the sinks their sends, in time."""
+    async def _drain(
+        self, worker: Worker, tasks: Mapping[str, asyncio.Task[None]], ends: float
+    ) -> bool:
+        """Whether the worker finished what it had, and the sinks their sends, by `ends`, a time
+        of the loop's clock."""
+        loop = asyncio.get_running_loop()
         worker.stop()
-        waiting = {tasks["worker"]}
-        _, unfinished = await asyncio.wait(waiting, timeout=self._settings.http.drain_s)
+        await asyncio.wait({tasks["worker"]}, timeout=max(0.0, ends - loop.time()))
+        # Not whether its task has ended: it may only be waiting for a delivery that never came.
+        finished = worker.under_way == 0
         for sender in self._senders:
             sender.stop()
         sending = {task for name, task in tasks.items() if name.startswith("sink ")}
         if sending:
-            _, late = await asyncio.wait(sending, timeout=self._settings.http.drain_s)
-            unfinished |= late
-        return not unfinished
+            _, late = await asyncio.wait(sending, timeout=max(0.0, ends - loop.time()))
+            finished = finished and not late
+        return finished
 
     def _worker(self, store: Store, current: Current) -> Worker:
         engine_section = self._settings.engine

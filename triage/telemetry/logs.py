@@ -24,6 +24,8 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 QUIET = {
     "httpx": logging.WARNING,
     "httpcore": logging.WARNING,
+    "httpx2": logging.WARNING,
+    "httpcore2": logging.WARNING,
     "mcp": logging.WARNING,
     "sqlalchemy": logging.WARNING,
     "aiosqlite": logging.WARNING,

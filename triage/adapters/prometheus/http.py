@@ -1,6 +1,10 @@
-"""GET and POST to one server over kept HTTP/1.1 connections: httpcore2's pool under two bounds.
+"""GET and POST to one server over kept HTTP/1.1 connections: httpcore2's pool, a cap on bodies.
 
-FIGURES
+httpcore2 is httpx2 without the client above its transport. Against a Prometheus on the same two
+busy cores, uvloop, ten asks at a time, p50 / p99 in ms, in one run: httpx 19 / 125, httpx2 18 / 39,
+this with the answer decoded 11 / 17; one at a time 3.5 / 10, 3.2 / 10 and 1.5 / 4.4. httpcore
+itself has 10 / 80, and its pool never gets back the connections of some cancelled requests: after
+enough of them it serves nobody (encode/httpcore#1093).
 """
 
 from __future__ import annotations
@@ -141,7 +145,7 @@ class _Dialler(httpcore2.AnyIOBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature of the base class
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
