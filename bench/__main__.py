@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Mapping
@@ -22,15 +23,25 @@ Rounds = Annotated[int, typer.Option(min=1, help="How often the contenders take 
 
 
 @application.command("overhead")
-def overhead_command(json_file: JsonFile = None, rounds: Rounds = overhead.ROUNDS) -> None:
-    """Engine against a hand-written asyncio loop and against LangGraph."""
+def overhead_command(
+    json_file: JsonFile = None,
+    rounds: Rounds = overhead.ROUNDS,
+    on_uvloop: Annotated[bool, typer.Option("--uvloop", help="Run on uvloop.")] = False,
+) -> None:
+    """Engine against a hand-written asyncio loop and against LangGraph.
+
+    On the standard library's event loop, which is where both peers live; `--uvloop` uses the
+    daemon's own.
+    """
     with _progress() as progress:
         task = progress.add_task("walks", total=None)
-        figures = uvloop.run(
+        run = uvloop.run if on_uvloop else asyncio.run
+        figures = run(
             overhead.measure(
                 rounds, lambda done, of: progress.update(task, completed=done, total=of)
             )
         )
+    figures["event_loop"] = "uvloop" if on_uvloop else "asyncio"
     _report("engine overhead", figures, json_file)
 
 

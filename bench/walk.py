@@ -75,32 +75,35 @@ def build() -> Bench:
         for index, node in enumerate(here):
             # Every node of a layer leads to a share of the next, and some arrive twice.
             following[node] = tuple(after[index % len(after) :]) if len(here) > 1 else after
-    sop = _sop(following)
     answers = {
         query: (_series(query.selector, 8.0 if "depth" in query.selector else 10.0),)
         for queries, _ in tools.values()
         for query in queries("", FIRED_AT, None)
     }
     return Bench(
-        sop=sop,
-        library=_library(tools),
+        sop=sop_of(following, SOURCE),
+        library=library_of(tools),
         tools=tools,
         source=MemorySource(SOURCE, answers, keep_asked=False),
-        alert=Alert(
-            alert_id=AlertId("0" * 32),
-            integration="bench",
-            tenant="",
-            fingerprint="bench",
-            alarm=ALARM,
-            site="site-1",
-            entity="queue-1",
-            severity=Severity.WARNING,
-            fired_at=FIRED_AT,
-            accepted_at=FIRED_AT,
-            labels={},
-            annotations={},
-        ),
+        alert=alert(),
         following=following,
+    )
+
+
+def alert() -> Alert:
+    return Alert(
+        alert_id=AlertId("0" * 32),
+        integration="bench",
+        tenant="",
+        fingerprint="bench",
+        alarm=ALARM,
+        site="site-1",
+        entity="queue-1",
+        severity=Severity.WARNING,
+        fired_at=FIRED_AT,
+        accepted_at=FIRED_AT,
+        labels={},
+        annotations={},
     )
 
 
@@ -113,7 +116,8 @@ def _series(name: str, value: float) -> Series:
     )
 
 
-def _library(tools: Mapping[str, tuple[Any, Any]]) -> Library:
+def library_of(tools: Mapping[str, tuple[Any, Any]]) -> Library:
+    """`tools` maps a node to its two functions."""
     return Library(
         tools={
             NodeId(node): Tool(
@@ -125,15 +129,17 @@ def _library(tools: Mapping[str, tuple[Any, Any]]) -> Library:
     )
 
 
-def _sop(following: Mapping[str, Sequence[str]]) -> Sop:
+def sop_of(following: Mapping[str, Sequence[str]], source: str) -> Sop:
+    """`following` maps every node to what it leads to when true. The alarm enters at the first."""
+    entry = next(iter(following))
     nothing: dict[str, tuple[str, ...]] = dict.fromkeys(WORDS, ())
     nodes = {
         NodeId(node): Node(
             node=NodeId(node),
-            kind=NodeKind.ROOT_CAUSE if node != "n0" else NodeKind.OBSERVATION,
+            kind=NodeKind.ROOT_CAUSE if node != entry else NodeKind.OBSERVATION,
             text=f"Is the queue of {node} more than half full?",
             text_sha256="",
-            sources=(SOURCE,),
+            sources=(source,),
             targets={**nothing, "true": tuple(targets)},
         )
         for node, targets in following.items()
@@ -144,7 +150,7 @@ def _sop(following: Mapping[str, Sequence[str]]) -> Sop:
         version=1,
         sha256="",
         file="bench",
-        alarms={ALARM: (NodeId("n0"),)},
+        alarms={ALARM: (NodeId(entry),)},
         aliases={},
         params={},
         nodes=nodes,

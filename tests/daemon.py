@@ -37,7 +37,7 @@ from triage.sop.load import load_sop
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 FIRED_AT = "2026-03-01T11:59:00Z"
 SECRET = base64.b64encode(b"a secret of at least 24 bytes").decode()
-SECRET_VARIABLE = "TEST_HOOK_SECRET"
+SECRET_VARIABLE = "TEST_HOOK_SECRET"  # noqa: S105 - the name of one
 
 GOOD = """
 from triage.tool_api import compare, conclude, last, no_data, samples, selector

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
+from tests.servers import HOST, binary, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +35,7 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://postgres@{HOST}:{self.port}/postgres"
 
     def create(self) -> None:
         self._run(
@@ -47,7 +46,7 @@ class PostgresServer:
     def start(self) -> None:
         settings = {
             "port": str(self.port),
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": HOST,
             "unix_socket_directories": str(self.home),
             "fsync": "off",
             "max_connections": "20",
@@ -77,7 +76,7 @@ class PostgresServer:
     def _run(self, program: str, *arguments: str) -> str:
         # Output to a file: the server inherits it, and a pipe would stay open with it.
         with (self.home / f"{program}.out").open("w+b") as out:
-            done = subprocess.run(
+            done = subprocess.run(  # noqa: S603 - fixed programs, test data
                 [*self._prefix, str(self._binaries / program), *arguments],
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -93,34 +92,23 @@ class PostgresServer:
         return text
 
 
-def _binaries() -> Path | None:
+def _binaries() -> Path:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if found:
         return found[-1].parent
-    on_path = shutil.which("initdb")
-    return Path(on_path).resolve().parent if on_path else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return Path(binary("initdb", package="postgresql")).resolve().parent
 
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """Skips the test without PostgreSQL, but on CI: there a missing server is a failure."""
+    """Raises MissingServer without PostgreSQL."""
     binaries = _binaries()
-    if binaries is None:
-        if os.environ.get("CI"):
-            pytest.fail("PostgreSQL is not installed: apt-get install postgresql")
-        pytest.skip("PostgreSQL is not installed")
     home = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
         if os.geteuid() == 0:
             account = pwd.getpwnam("postgres")
             os.chown(home, account.pw_uid, account.pw_gid)
-        server = PostgresServer(binaries, home, _free_port())
+        server = PostgresServer(binaries, home, free_port())
         server.create()
         server.start()
         try:

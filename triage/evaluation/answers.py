@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Protocol
 
 from triage.evaluation.guard import Answered, Reply, out_of_time, unknown_source
 from triage.model.query import Query
 
 
 class Fetcher(Protocol):
-    async def fetch(self, query: Query, deadline: float) -> Reply: ...
+    def fetch(self, query: Query, deadline: float) -> Coroutine[Any, Any, Reply]: ...
 
 
 class Ticket:
@@ -62,7 +62,10 @@ class AnswerBook:
         elif self._expired:
             ticket.reply = out_of_time(query)
         else:
-            ticket.task = self._loop.create_task(source.fetch(query, self.deadline))
+            # Named, because a task without a name makes one up, and formats it.
+            ticket.task = asyncio.Task(
+                source.fetch(query, self.deadline), loop=self._loop, name=query.source
+            )
         return ticket
 
     async def settle(self, tickets: Iterable[Ticket]) -> bool:
@@ -101,7 +104,12 @@ class AnswerBook:
     async def close(self) -> None:
         """End what is still being asked (a subtree's prefetch mostly asks too much)."""
         self._timer.cancel()
-        tasks = [ticket.task for ticket in self._tickets.values() if ticket.task is not None]
+        # A ticket with a reply was awaited, or cut off by `_expire`: its task may still run then.
+        tasks = [
+            ticket.task
+            for ticket in self._tickets.values()
+            if ticket.task is not None and (ticket.reply is None or not ticket.task.done())
+        ]
         running = [task for task in tasks if not task.done()]
         for task in running:
             task.cancel()

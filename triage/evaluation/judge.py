@@ -222,7 +222,7 @@ def _problem(verdict: Any) -> str:  # noqa: PLR0911 - one refusal a return
         value: Any = verdict.value
         clauses: Any = verdict.clauses
         explanation, subject = verdict.explanation, verdict.subject
-    except AttributeError as error:  # made past its constructor
+    except IndexError as error:  # made past its constructor
         return f"a verdict with a field missing: {error}"
     if type(value) is not Truth:
         return f"the verdict's value is {type(value).__name__}, not a Truth"
@@ -247,7 +247,7 @@ def _clause_problem(clause: Any) -> str:
         storable = _is_storable(clause.observed, MAX_TEXT) and _is_storable(
             clause.threshold, MAX_TEXT
         )
-    except AttributeError as error:  # made past its constructor
+    except IndexError as error:  # made past its constructor
         return f"a clause with a field missing: {error}"
     for text in texts:
         if not _is_text(text, MAX_NAME):

@@ -113,8 +113,7 @@ class Edge(NamedTuple):
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReachedAction:
+class ReachedAction(NamedTuple):
     """An action on a subject. `nodes` are those that led to it, in order of arrival."""
 
     action: ActionId
@@ -125,8 +124,7 @@ class ReachedAction:
     nodes: tuple[NodeId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DroppedAction:
+class DroppedAction(NamedTuple):
     """`by` is the action that cancelled it or outranked it, empty where no action did."""
 
     action: ReachedAction

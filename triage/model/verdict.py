@@ -1,10 +1,12 @@
-"""What a node says: a truth value of three, and the clauses that led to it."""
+"""What a node says: a truth value of three, and the clauses that led to it.
+
+Named tuples for the same reason as in `decision`: made for every node of every alert.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 Observed = float | int | str | bool | None
 
@@ -29,8 +31,7 @@ class Truth(Enum):
         raise TypeError("a Truth has three values: compare it with `is Truth.TRUE`")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clause:
+class Clause(NamedTuple):
     """One comparison of a verdict.
 
     `holds` is None when there was nothing to compare. `unit` is the unit of both `observed` and
@@ -42,11 +43,10 @@ class Clause:
     op: str
     threshold: Observed
     unit: str = ""
-    holds: bool | None
+    holds: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(NamedTuple):
     """`explanation` is one line. `subject` is the asset the verdict speaks of, empty for the
     alert's own entity."""
 

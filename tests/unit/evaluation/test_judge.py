@@ -375,12 +375,9 @@ class OddTruth(Enum):
     TRUE = "true"
 
 
-def _hollow(kind: type[Any], **fields: Any) -> Any:
-    """An object made past its constructor, with only these fields."""
-    made = object.__new__(kind)
-    for name, held in fields.items():
-        object.__setattr__(made, name, held)
-    return made
+def _hollow(kind: type[Any], *fields: Any) -> Any:
+    """A named tuple made past its constructor, with too few fields."""
+    return tuple.__new__(kind, fields)
 
 
 BAD_VERDICTS: dict[str, Any] = {
@@ -398,7 +395,7 @@ BAD_VERDICTS: dict[str, Any] = {
     "value text": verdict(value="true"),
     "value other enum": verdict(value=OddTruth.TRUE),
     "hollow": _hollow(Verdict),
-    "hollow clauses": _hollow(Verdict, value=Truth.TRUE, explanation="", subject=""),
+    "hollow clauses": _hollow(Verdict, Truth.TRUE),
     "explanation none": verdict(explanation=None),
     "explanation bytes": verdict(explanation=b"so"),
     "explanation surrogate": verdict(explanation="\ud800"),
@@ -420,6 +417,7 @@ BAD_VERDICTS: dict[str, Any] = {
     "clause verdict": verdict(clauses=(verdict(),)),
     "clause subclass": verdict(clauses=(_hollow(OddClause),)),
     "clause hollow": verdict(clauses=(_hollow(Clause),)),
+    "clause half": verdict(clauses=(_hollow(Clause, "n", 1.0),)),
     "name none": verdict(clauses=(clause(name=None),)),
     "name odd": verdict(clauses=(clause(name=OddText("n")),)),
     "name long": verdict(clauses=(clause(name="n" * (MAX_NAME + 1)),)),

@@ -118,7 +118,7 @@ DECISION = Decision(
     site="s",
     entity="host-1",
     outcome=Outcome.ACTIONS,
-    actions=(ACTION, replace(ACTION, subject="host-2")),
+    actions=(ACTION, ACTION._replace(subject="host-2")),
     nodes=(NODE, NODE._replace(node=NodeId("other"))),
     edges=(
         Edge(origin="HostDown", on="alarm", target="cause"),
@@ -158,7 +158,7 @@ SAYS_ANOTHER: dict[str, dict[str, Any]] = {
     "a node less": {"nodes": DECISION.nodes[:1]},
     "an edge less": {"edges": DECISION.edges[:1]},
     "an action less": {"actions": DECISION.actions[:1]},
-    "another subject": {"actions": (ACTION, replace(ACTION, subject="host-3"))},
+    "another subject": {"actions": (ACTION, ACTION._replace(subject="host-3"))},
     "a dropped action": {"dropped": (DROPPED,)},
 }
 
@@ -186,7 +186,7 @@ class TestDecisionHash:
         assert _hashed(**SAYS_ANOTHER[about]) != _hashed()
 
     def test_why_an_action_was_dropped_counts(self) -> None:
-        cancelled = replace(DROPPED, reason=DropReason.CANCELLED)
+        cancelled = DROPPED._replace(reason=DropReason.CANCELLED)
         assert _hashed(dropped=(DROPPED,)) != _hashed(dropped=(cancelled,))
 
     @given(st.dictionaries(texts.map(AlertId), texts), st.randoms())
