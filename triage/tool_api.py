@@ -227,10 +227,7 @@ def increase(series: Series) -> float:
     values = series.values
     if len(values) <= 1:
         return nan
-    return fsum(
-        after - before if after >= before else after
-        for before, after in pairwise(values)
-    )
+    return fsum(after - before if after >= before else after for before, after in pairwise(values))
 
 
 def span_s(series: Series) -> float:

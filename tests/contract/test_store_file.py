@@ -197,7 +197,7 @@ def test_opening_a_store_does_not_import_alembic(tmp_path: Path, exists: bool) -
         "asyncio.run(main())\n"
         "assert 'alembic' not in sys.modules, 'alembic was imported'\n"
     )
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", program, str(path)],
         capture_output=True,
         text=True,

@@ -351,4 +351,4 @@ async def test_the_drains_limit_is_one_for_alerts_messages_and_requests(tmp_path
             await hold(daemon, script)
             began = time.monotonic()
             assert await daemon.terminated() == 75
-            assert time.monotonic() - began < 3 * 2
+            assert time.monotonic() - began < 8, "three limits would be nine"

@@ -150,5 +150,3 @@ def _tool_rows(library: Library) -> list[ToolRow]:
         )
         for tool in library.tools.values()
     ]
-
-

@@ -81,9 +81,7 @@ class Daemon:
         self._settings = settings
         self._clock = clock
         self._data = data_folder(settings)
-        self._files = Files(
-            config=config, quarantine=self._data.quarantine, override=override
-        )
+        self._files = Files(config=config, quarantine=self._data.quarantine, override=override)
         self._log = structlog.get_logger("triage.daemon")
         self._stop = asyncio.Event()
         self._draining = False
@@ -365,9 +363,7 @@ class Daemon:
             stack=blocked.stack,
         )
         if blocked.tool_sha256:
-            quarantine.add(
-                self._data.quarantine, blocked.tool_sha256, "it blocked the event loop"
-            )
+            quarantine.add(self._data.quarantine, blocked.tool_sha256, "it blocked the event loop")
 
 
 async def serve(config: Path, override: Mapping[str, str], settings: Settings) -> Exit:

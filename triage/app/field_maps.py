@@ -20,8 +20,6 @@ def field_maps(section: IntakeSection) -> dict[str, FieldMap]:
             entity=own.entity or default.entity,
             severity=own.severity or default.severity,
             severities=own.severities,
-            default_site=(
-                section.default_site if own.default_site is None else own.default_site
-            ),
+            default_site=(section.default_site if own.default_site is None else own.default_site),
         )
     return maps

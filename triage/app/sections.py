@@ -61,7 +61,7 @@ class Section(BaseModel):
 
     def with_secrets(self, secrets: Mapping[str, SecretStr]) -> Self:
         copy = self.model_copy()
-        copy._secrets = dict(secrets)
+        copy._secrets = dict(secrets)  # noqa: SLF001 - its own, of a copy
         return copy
 
 

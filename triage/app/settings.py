@@ -93,11 +93,11 @@ class Settings(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the base class's signature
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what `load` hands over: the process's environment is not read behind its back."""
         return (init_settings,)

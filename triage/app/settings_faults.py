@@ -134,9 +134,9 @@ def _leaves(tree: object, at: KeyPath) -> Iterator[tuple[KeyPath, object]]:
 
 def _without_tag(raw: KeyPath) -> KeyPath:
     """`sources.metrics.prometheus.url` without the type that pydantic adds."""
-    if len(raw) > 3 and raw[0] in TAGGED and raw[2] != "[key]":
+    if len(raw) > 3 and raw[0] in TAGGED and raw[2] != "[key]":  # noqa: PLR2004 - section, name, type
         return (*raw[:2], *raw[3:])
-    if len(raw) == 3 and raw[0] in TAGGED and raw[2] in _TYPES:
+    if len(raw) == 3 and raw[0] in TAGGED and raw[2] in _TYPES:  # noqa: PLR2004 - likewise
         return raw[:2]
     return raw
 

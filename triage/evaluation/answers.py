@@ -37,9 +37,7 @@ class AnswerBook:
     costs a microsecond, and each would be looked up a dozen times.
     """
 
-    def __init__(
-        self, sources: Mapping[str, Fetcher], *, deadline: float, left_s: float
-    ) -> None:
+    def __init__(self, sources: Mapping[str, Fetcher], *, deadline: float, left_s: float) -> None:
         self.deadline = deadline
         self.round_trips = 0
         self._sources = sources

@@ -208,9 +208,7 @@ class GuardedSource:
         )
         return Unanswered(asked, tool_at_fault=True)
 
-    def _ended(
-        self, query: Query, failure: SourceFailure, detail: str, began: float
-    ) -> Unanswered:
+    def _ended(self, query: Query, failure: SourceFailure, detail: str, began: float) -> Unanswered:
         elapsed = self._monotonic() - began
         self._metrics.failed(failure.value, elapsed)
         if failure is not SourceFailure.UNRECORDED:
@@ -232,9 +230,7 @@ def unknown_source(query: Query, detail: str) -> Unanswered:
     return Unanswered(Asked(query=query, failure=failure), tool_at_fault=True)
 
 
-def _unanswered(
-    query: Query, failure: SourceFailure, detail: str, elapsed: float
-) -> Unanswered:
+def _unanswered(query: Query, failure: SourceFailure, detail: str, elapsed: float) -> Unanswered:
     asked = Asked(
         query=query,
         elapsed_ms=elapsed * 1000,

@@ -186,7 +186,8 @@ def checked(verdict: Any) -> Verdict:
 
 
 def raised(tool: Tool, error: BaseException) -> ToolFailed:
-    """The tool's own exception as its failure, with the line of the tool's file."""
+    """The tool's own exception as its failure, with the line of the tool's file. The file is named
+    as seen from the library: failures go into decisions, and those to sinks."""
     file = tool.evaluate.__code__.co_filename
     line, step = 0, error.__traceback__
     while step is not None:
@@ -197,7 +198,7 @@ def raised(tool: Tool, error: BaseException) -> ToolFailed:
         text = str(error)[:MAX_NAME]
     except Exception as worse:  # noqa: BLE001 - an exception of the tool's own making may raise too
         text = f"its message raised {type(worse).__name__}"
-    detail = f"{file}:{line}: {type(error).__name__}: {text}"
+    detail = f"{tool.node}/v{tool.version}.py:{line}: {type(error).__name__}: {text}"
     # A lone surrogate has no bytes: it would end the commit of the decision.
     return ToolFailed(ToolFailure.RAISED, detail.encode(errors="replace").decode())
 

@@ -99,7 +99,7 @@ class Lint:
         for node in nodes:
             yield from self._judge(node)
 
-    def _judge(self, node: ast.AST) -> Iterator[Fault]:
+    def _judge(self, node: ast.AST) -> Iterator[Fault]:  # noqa: PLR0911, PLR0912 - one case a kind of node
         match node:
             case ast.Name():
                 return self._name(node)

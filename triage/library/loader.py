@@ -268,8 +268,8 @@ class _Load:
         module = ModuleType(rules.TOOL_API, None)
         module.__dict__["__builtins__"] = self._builtins
         try:
-            exec(code, module.__dict__)
-        except Exception as error:
+            exec(code, module.__dict__)  # noqa: S102 - verified by hash, approved by a person
+        except Exception as error:  # noqa: BLE001 - whatever it raises is the tool's failure
             detail = f"{type(error).__name__}: {error}"
             raise broken(ToolFailure.RAISED, f"raised while loading: {detail}") from None
         queries = module.__dict__.get("queries")

@@ -35,7 +35,9 @@ class Checked:
     findings: tuple[Finding, ...]
 
 
-def check_source(source: bytes, *, file: str, node: str, dynamic: bool) -> Checked:
+def check_source(  # noqa: PLR0911 - one refusal a return
+    source: bytes, *, file: str, node: str, dynamic: bool
+) -> Checked:
     """Lint and compile; nothing of the source runs. Never raises for what the source is.
 
     `file` names the source in findings and in the tracebacks of the compiled code. `dynamic`

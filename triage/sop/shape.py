@@ -110,7 +110,7 @@ def _finding(located: Located, detail: ErrorDetails, entries: Entries, nearest: 
 
 def _called(path: YamlPath, located: Located) -> str:
     """What the value at `path` is called in a message that names its entry already."""
-    if len(path) == 2 and path[0] in located.sections:
+    if len(path) == 2 and path[0] in located.sections:  # noqa: PLR2004 - section and name
         return "it"
     if path and isinstance(path[-1], int):
         return f"item {path[-1] + 1} of `{plain(str(path[-2]))}`"

@@ -43,7 +43,7 @@ SECRET = re.compile(
 
 def configure(
     *,
-    format: LogFormat = "json",
+    format: LogFormat = "json",  # noqa: A002 - the settings' own word
     level: str = "info",
     stream: TextIO | None = None,
 ) -> None:

@@ -104,7 +104,7 @@ class SlidingQuantiles:
 def _bucket_at(ordered: Iterable[tuple[int, int]], rank: int) -> int:
     seen = 0
     bucket = _ZERO
-    for bucket, count in ordered:
+    for bucket, count in ordered:  # noqa: B007 - the last bucket is the answer when none is beyond
         seen += count
         if seen > rank:
             break

@@ -196,8 +196,12 @@ class Worker:
             decided = await self._engine.decide(
                 stored.alert, snapshot, lane=slot, attempt=stored.attempts + 1
             )
+            await self._store(delivery, stored, decided)
         finally:
+            # Last, because the sources that nobody else holds are closed now, at their leisure.
             await self._snapshots.release(snapshot)
+
+    async def _store(self, delivery: Delivery, stored: StoredAlert, decided: Decided) -> None:
         storing = self._clock.monotonic()
         try:
             decision = await self._commit(decided)

@@ -117,7 +117,8 @@ async def test_what_a_tool_raises_is_its_failure_with_the_line(what: str, where:
     reason, detail = await outcome(one)
     assert reason == "tool_raised"
     assert told in detail
-    assert re.match(rf"{re.escape(__file__)}:[1-9]\d*: ", detail)
+    assert re.match(r"a/v1\.py:[1-9]\d*: ", detail)
+    assert __file__ not in detail
     assert len(detail) < 1000
 
 
@@ -126,9 +127,9 @@ async def test_the_line_is_the_deepest_one_in_the_tools_own_file() -> None:
     """Not that of the library function it called: the tool is what its maker can mend."""
     source = "def evaluate(w, t, c):\n    x = 1\n    return parse('[')\n"
     names: dict[str, Any] = {"parse": re.compile}
-    exec(compile(source, "tools_lib/a/v1.py", "exec"), names)  # noqa: S102 - as the loader does
+    exec(compile(source, "/srv/tools_lib/a/v1.py", "exec"), names)  # noqa: S102 - as the loader does
     _, detail = await outcome(tool("a", queries=lambda *_: [], evaluate=names["evaluate"]))
-    assert detail.startswith("tools_lib/a/v1.py:3: error: ")
+    assert detail.startswith("a/v1.py:3: error: ")
 
 
 # --- queries --------------------------------------------------------------------------------------

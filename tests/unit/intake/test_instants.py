@@ -101,7 +101,7 @@ def test_the_bounds_belong() -> None:
 
 
 @given(
-    st.datetimes(min_value=datetime(1970, 1, 3), max_value=datetime(2200, 12, 29)),
+    st.datetimes(min_value=datetime(1970, 1, 3), max_value=datetime(2200, 12, 29)),  # noqa: DTZ001  hypothesis wants them naive
     st.integers(-23 * 60 - 59, 23 * 60 + 59),
 )
 def test_every_offset_form_of_a_datetime_reads_back(naive: datetime, minutes: int) -> None:

@@ -31,7 +31,7 @@ HANDSHAKE = NOTIFICATION | {
     "SubscribeURL": "https://sns.us-west-2.amazonaws.com/?Action=ConfirmSubscription",
 }
 HASHES: dict[str, hashes.HashAlgorithm] = {
-    "1": hashes.SHA1(),
+    "1": hashes.SHA1(),  # noqa: S303  Amazon's version 1
     "2": hashes.SHA256(),
 }
 

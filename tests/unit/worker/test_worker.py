@@ -27,7 +27,7 @@ from tests.unit.evaluation.world import (
 )
 from tests.unit.worker.fakes import LEASE_S, Record
 from triage.adapters.memory import MemorySource
-from triage.engine.snapshot import SnapshotHolder
+from triage.engine.snapshot import Closer, SnapshotHolder, snapshot
 from triage.errors import StoreError
 from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.model.alert import AlertId, Severity
@@ -35,6 +35,7 @@ from triage.model.canonical import canonical_json
 from triage.model.decision import decision_document
 from triage.model.query import Answer, Query
 from triage.ports import AlertStatus, FallbackAnswer, FallbackRequest
+from triage.sop.sites import no_sites
 from triage.tool_api import compare, conclude
 from triage.worker.lanes import Lanes
 from triage.worker.worker import RETRY_DELAY_S, Worker, WorkerOptions
@@ -59,6 +60,8 @@ class Bench:
     )
     world: World | None = None
     commits: int = 0
+    close: Closer = nothing_closed
+    snapshots: SnapshotHolder | None = None
 
     def worker(self) -> Worker:
         if self.world is None:
@@ -71,12 +74,13 @@ class Bench:
                 fallback_deadline_s=1000,
                 lanes=self.lanes,
             )
+        self.snapshots = SnapshotHolder(self.world.snapshot, self.close)
         return Worker(
             queue=self.record.queue,
             alerts=self.record,
             decisions=self.record,
             engine=self.world.engine,
-            snapshots=SnapshotHolder(self.world.snapshot, nothing_closed),
+            snapshots=self.snapshots,
             lanes=self.lanes,
             clock=LoopClock(),
             metrics=self.world.metrics.decisions,
@@ -165,6 +169,27 @@ async def test_the_most_severe_is_taken_first() -> None:
     await bench.run_out()
     commits = [about for event, about in bench.record.journal if event == "commit"]
     assert commits == [IDS[2], IDS[1], IDS[0]]
+
+
+@on_virtual_time
+async def test_closing_the_sources_of_an_old_snapshot_holds_up_no_decision() -> None:
+    may_close = asyncio.Event()
+
+    async def close(_: GuardedSource) -> None:
+        await may_close.wait()
+
+    bench = Bench(close=close)
+    (alert_id,) = bench.record.add(IDS[0])
+    bench.source.hold()
+    async with bench.running():
+        await bench.source.waiting.wait()
+        assert bench.snapshots is not None
+        sop = procedure(node("a"), version=2)
+        await bench.snapshots.replace(snapshot(sop, no_sites(sop), library(), {}))
+        bench.source.release()
+        await until(lambda: bench.record.happened(alert_id) == ["attempt", "commit", "ack"])
+        assert bench.lanes.fast_in_use == 1
+        may_close.set()
 
 
 # --- what others did meanwhile --------------------------------------------------------------------

@@ -179,7 +179,7 @@ class Session:
                         self._announce(None)
             if scope.cancelled_caught:
                 problem = f"no session within {self._connect_timeout_s:g} s"
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a server or the library may do anything: the owner lives on and says so
             problem = _first_line(error)
         return connected, link.why() or exchange.problem or problem
 

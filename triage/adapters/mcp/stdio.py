@@ -207,6 +207,6 @@ async def _end(process: Process, stdin: ByteSendStream) -> None:
 async def _exited(process: Process) -> bool:
     # Not `wait`: asyncio's also waits for the pipes, which a grandchild may hold open.
     with anyio.move_on_after(_GRACE_S):
-        while process.returncode is None:
+        while process.returncode is None:  # noqa: ASYNC110 - there is no event that means this
             await anyio.sleep(_POLL_S)
     return process.returncode is not None

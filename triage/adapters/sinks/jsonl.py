@@ -86,7 +86,7 @@ class JsonLinesSink:
 
     def _is_current(self, descriptor: int) -> bool:
         try:
-            there = os.stat(self._path)
+            there = os.stat(self._path)  # noqa: PTH116 - beside fstat, as one reads them
         except FileNotFoundError:
             return False
         return os.path.samestat(there, os.fstat(descriptor))

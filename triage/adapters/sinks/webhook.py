@@ -29,7 +29,7 @@ from triage.errors import (
 )
 from triage.ports import Clock
 
-SECRET_PREFIX = "whsec_"
+SECRET_PREFIX = "whsec_"  # noqa: S105 - what a secret begins with, not one
 LEAST_SECRET_BYTES = 24  # the specification's minimum
 MAX_RESPONSE_BYTES = 64 * 1024
 MAX_RETRY_AFTER_S = 3600
@@ -140,17 +140,17 @@ class WebhookSink:
         return response.status_code, response.headers.get("retry-after", ""), said
 
     def _judge(self, code: int, retry_after: str, said: bytes) -> None:
-        if 200 <= code < 300:
+        if 200 <= code < 300:  # noqa: PLR2004 - HTTP's own classes
             return
         problem = f"{self._place} answered {code}"
         if said:
             problem += f": {said.decode('utf-8', 'replace')!r}"
-        if code in TRY_AGAIN or code >= 500:
+        if code in TRY_AGAIN or code >= 500:  # noqa: PLR2004 - as above
             seconds = retry_after_seconds(retry_after, self._clock.now())
             if seconds is not None:
                 raise Overloaded(problem, seconds)
             raise SourceFailed(SourceFailure.SERVER_ERROR, problem)
-        if code < 400:
+        if code < 400:  # noqa: PLR2004 - as above
             raise SourceFailed(
                 SourceFailure.PROTOCOL,
                 f"{problem}; redirects are not followed: set the sink's url to the final address",
@@ -177,7 +177,7 @@ def retry_after_seconds(value: str, now: datetime) -> int | None:
     value = value.strip()
     if re.fullmatch(r"[0-9]+", value):
         # By length first: int() of thousands of digits raises.
-        return MAX_RETRY_AFTER_S if len(value) > 9 else min(int(value), MAX_RETRY_AFTER_S)
+        return MAX_RETRY_AFTER_S if len(value) > 9 else min(int(value), MAX_RETRY_AFTER_S)  # noqa: PLR2004 - digits
     try:
         moment = parsedate_to_datetime(value)
     except ValueError:

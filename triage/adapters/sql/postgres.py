@@ -137,7 +137,7 @@ def _begin(connection: Any) -> None:
 
 def _start(adapted: Any) -> Any:
     async def start(_driver: Any) -> None:
-        await adapted._start_transaction()
+        await adapted._start_transaction()  # noqa: SLF001 - no public way to begin without a query
 
     return start
 

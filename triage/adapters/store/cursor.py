@@ -13,7 +13,7 @@ from triage.adapters.store.schema import SECRETS
 from triage.adapters.store.transaction import Transaction
 from triage.errors import PayloadError, StoreError
 
-CURSOR_SECRET = "cursor"
+CURSOR_SECRET = "cursor"  # noqa: S105 - the name of a key, not the key
 _MAC_BYTES = 12
 _AT_BYTES = 8
 

@@ -159,7 +159,7 @@ class Writer:
         for job in jobs:
             try:
                 job.operation.prepare()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it
                 job.error = error
             else:
                 ready.append(job)
@@ -175,7 +175,7 @@ class Writer:
             self.trouble = f"store {self.file.path}: {error}"
             for job in ready:
                 job.error = job.error or StoreError(self.trouble)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a bug: the waiters get it, the thread lives on
             self._disconnect()
             for job in ready:
                 job.error = job.error or error
