@@ -16,6 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench import overhead, prefetch, start
+from bench.servers import MissingServer
 
 application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
@@ -50,9 +51,13 @@ def prefetch_command(json_file: JsonFile = None, rounds: Rounds = prefetch.ROUND
     """`prefetch = subtree` against `layer` on a real Prometheus: latency and source load."""
     with _progress() as progress:
         task = progress.add_task("decisions", total=None)
-        figures = prefetch.measure(
-            rounds, lambda done, of: progress.update(task, completed=done, total=of)
-        )
+        try:
+            figures = prefetch.measure(
+                rounds, lambda done, of: progress.update(task, completed=done, total=of)
+            )
+        except MissingServer as error:
+            Console(stderr=True).print(str(error))
+            raise typer.Exit(1) from None
     _report("prefetch", figures, json_file)
 
 

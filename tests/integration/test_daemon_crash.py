@@ -11,18 +11,8 @@ from pathlib import Path
 
 import orjson
 
-from tests.daemon import (
-    Client,
-    Daemon,
-    MetricsScript,
-    Project,
-    Receiver,
-    good_tool,
-    native,
-    post,
-    running,
-    served,
-)
+from tests.daemon import Daemon, Project, good_tool, native, post, running, served
+from tests.daemon_neighbours import Client, MetricsScript, Receiver
 from tests.scripted_server import ScriptedServer
 from tests.servers import binary, wait_until
 

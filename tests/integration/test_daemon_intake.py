@@ -13,7 +13,8 @@ from typing import Any
 
 import orjson
 
-from tests.daemon import Client, Daemon, MetricsScript, Project, good_tool, served
+from tests.daemon import Daemon, Project, good_tool, served
+from tests.daemon_neighbours import Client, MetricsScript
 from tests.payload_mutations import PAYLOADS, base_payloads, mutations
 from tests.scripted_server import ScriptedServer
 

@@ -13,18 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import (
-    Client,
-    Daemon,
-    MetricsScript,
-    Project,
-    Reply,
-    good_tool,
-    native,
-    post,
-    running,
-    served,
-)
+from tests.daemon import Daemon, Project, good_tool, native, post, running, served
+from tests.daemon_neighbours import Client, MetricsScript, Reply
 from tests.scripted_server import ScriptedServer, hang
 from tests.servers import HOST, wait_until
 

@@ -9,17 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import (
-    Daemon,
-    MetricsScript,
-    Project,
-    good_tool,
-    native,
-    post,
-    running,
-    served,
-    silent_tool,
-)
+from tests.daemon import Daemon, Project, good_tool, native, post, running, served, silent_tool
+from tests.daemon_neighbours import MetricsScript
 from tests.scripted_server import Script, ScriptedServer, flood, reply
 from tests.servers import wait_until
 

@@ -84,6 +84,9 @@ class Reading:
     value: float
 
 
+_NUMBERS = {int, float}  # and not bool, which is an int
+_SPELLED = ("NaN", "+Inf", "-Inf")
+
 Answer = Any
 """`tuple[Series, ...] | tuple[Reading, ...] | tuple[dict, ...] | JSON`, by the query's type."""
 
@@ -155,22 +158,46 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 def decode_answer(body: bytes) -> Answer:
-    """The inverse of `encode_answer`. Raises ValueError on bytes it did not make."""
-    document = orjson.loads(body)
-    match document:
-        case {"series": list(series)}:
-            return tuple(
-                Series(labels, tuple(map(float, times)), tuple(map(float, values)))
-                for labels, times, values in series
-            )
-        case {"readings": list(readings)}:
-            return tuple(Reading(labels, float(value)) for labels, value in readings)
-        case {"rows": list(rows)}:
+    """The inverse of `encode_answer`. Raises ValueError for bytes of any other form."""
+    match orjson.loads(body):
+        case {"series": list(series), **others} if not others:
+            return tuple(_decode_series(one) for one in series)
+        case {"readings": list(readings), **others} if not others:
+            return tuple(_decode_reading(one) for one in readings)
+        case {"rows": list(rows), **others} if not others:
             return tuple(rows)
-        case {"json": value}:
+        case {"json": value, **others} if not others:
             return value
         case _:
             raise ValueError("not an encoded answer")
+
+
+def _decode_series(item: object) -> Series:
+    match item:
+        case [dict(labels), list(times), list(values)] if len(times) == len(values):
+            if set(map(type, times)) <= _NUMBERS:
+                return Series(_checked(labels), tuple(map(float, times)), _read(values))
+    raise ValueError("not an encoded series")
+
+
+def _decode_reading(item: object) -> Reading:
+    match item:
+        case [dict(labels), value]:
+            return Reading(_checked(labels), _read([value])[0])
+    raise ValueError("not an encoded reading")
+
+
+def _checked(labels: dict[str, Any]) -> dict[str, str]:
+    if all(type(value) is str for value in labels.values()):
+        return labels
+    raise ValueError("not the labels of an encoded answer")
+
+
+def _read(values: list[Any]) -> tuple[float, ...]:
+    """The inverse of `_spell`."""
+    if not {type(value) for value in values if value not in _SPELLED} <= _NUMBERS:
+        raise ValueError("not the values of an encoded answer")
+    return tuple(map(float, values))
 
 
 def _plain(labels: Mapping[str, str]) -> dict[str, str]:

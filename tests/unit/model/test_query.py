@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from triage.model.query import (
@@ -59,6 +60,18 @@ answers: st.SearchStrategy[Any] = st.one_of(
     documents,
 )
 
+near_misses = st.lists(
+    st.sampled_from(["NaN", "+Inf", "abc", "12", 1, 0.5, True, None, [], {}, {"a": "1"}, {"a": 1}])
+    | st.lists(st.sampled_from([1, 0.5, True, "NaN", "1", None]), max_size=2),
+    max_size=4,
+)
+bodies = documents | st.dictionaries(
+    st.sampled_from(["series", "readings", "rows", "json", "more"]),
+    documents | st.lists(near_misses, max_size=3) | st.lists(documents, max_size=3),
+    min_size=1,
+    max_size=2,
+)
+
 
 class TestAnswers:
     @given(answers)
@@ -83,10 +96,52 @@ class TestAnswers:
 
     @pytest.mark.parametrize(
         "body",
-        [b"", b"{", b"[]", b"{}", b'{"series":1}', b'{"else":[]}', b'{"readings":[[{},"x"]]}'],
+        [
+            b"",
+            b"{",
+            b"[]",
+            b"{}",
+            b'{"series":1}',
+            b'{"series":[1]}',
+            b'{"series":["abc"]}',
+            b'{"series":[[{},[1],[]]]}',
+            b'{"series":[[{},[true],[1]]]}',
+            b'{"series":[[{},"1","1"]]}',
+            b'{"series":[[{"a":1},[],[]]]}',
+            b'{"series":[],"more":1}',
+            b'{"else":[]}',
+            b'{"readings":[[{},"x"]]}',
+            b'{"readings":[[{},"nan"]]}',
+            b'{"readings":[[{},true]]}',
+            b'{"readings":[[{},[]]]}',
+            b'{"readings":["ab"]}',
+        ],
     )
     def test_other_bytes_are_refused(self, body: bytes) -> None:
         with pytest.raises(ValueError, match=r".+"):
+            decode_answer(body)
+
+    @given(bodies)
+    @example({"series": [[{}, [0], ["NaN"]]]})
+    def test_any_json_is_an_answer_or_refused(self, document: Any) -> None:
+        """What is taken is an answer through and through: it has evidence that decodes to it."""
+        try:
+            answer = decode_answer(json.dumps(document).encode())
+        except ValueError:
+            return
+        assert sorted_repr(decode_answer(encode_answer(answer))) == sorted_repr(answer)
+        for item in answer if isinstance(answer, tuple) else ():
+            if isinstance(item, Series):
+                assert len(item.times) == len(item.values)
+                assert {type(number) for number in (*item.times, *item.values)} <= {float}
+            if isinstance(item, Reading):
+                assert type(item.value) is float
+            if isinstance(item, Series | Reading):
+                assert {type(value) for value in item.labels.values()} <= {str}
+
+    @given(st.binary())
+    def test_any_bytes_are_an_answer_or_refused(self, body: bytes) -> None:
+        with contextlib.suppress(ValueError):
             decode_answer(body)
 
     def test_what_has_no_json_form_is_refused(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.evaluation.virtual_time import START, LoopClock, on_virtual_time, settled
 from tests.unit.evaluation.world import new_metrics, sample
-from tests.unit.worker.test_worker import passed, until
+from tests.unit.worker.bench import passed, until
 from triage.errors import (
     DeliveryRejected,
     Overloaded,

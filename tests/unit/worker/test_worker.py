@@ -3,127 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from itertools import pairwise
+from dataclasses import replace
 
 import orjson
 import pytest
 
-from tests.unit.evaluation.virtual_time import START, LoopClock, on_virtual_time, settled
+from tests.unit.evaluation.virtual_time import START, on_virtual_time
 from tests.unit.evaluation.world import (
     MEMORY,
-    World,
-    action,
     library,
-    memory,
     node,
     procedure,
     sample,
-    tool,
     value,
 )
-from tests.unit.worker.fakes import LEASE_S, Record
+from tests.unit.worker.bench import IDS, LOST, Bench, until
+from tests.unit.worker.fakes import LEASE_S
 from triage.adapters.memory import MemorySource
-from triage.engine.snapshot import Closer, SnapshotHolder, snapshot
-from triage.errors import StoreError
-from triage.evaluation.guard import GuardedSource, SourceLimits
+from triage.engine.snapshot import snapshot
+from triage.evaluation.guard import GuardedSource
 from triage.model.alert import AlertId, Severity
 from triage.model.canonical import canonical_json
 from triage.model.decision import decision_document
 from triage.model.query import Answer, Query
-from triage.ports import AlertStatus, FallbackAnswer, FallbackRequest
+from triage.ports import AlertStatus
 from triage.sop.sites import no_sites
-from triage.tool_api import compare, conclude
 from triage.worker.lanes import Lanes
-from triage.worker.worker import RETRY_DELAY_S, Worker, WorkerOptions
-
-IDS = [f"{n:032x}" for n in range(1, 101)]
-LOST = StoreError("disk full")
-
-
-async def nothing_closed(_: GuardedSource) -> None:
-    """Sources in memory need no closing."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Bench:
-    """A worker around a fake record and a real engine."""
-
-    record: Record = field(default_factory=Record)
-    source: MemorySource = field(default_factory=lambda: memory({"a": value(20)}))
-    lanes: Lanes = field(default_factory=lambda: Lanes(fast=4, slow=2))
-    options: WorkerOptions = field(
-        default_factory=lambda: WorkerOptions(lease_s=LEASE_S, sinks=("hook",))
-    )
-    world: World | None = None
-    commits: int = 0
-    close: Closer = nothing_closed
-    snapshots: SnapshotHolder | None = None
-
-    def worker(self) -> Worker:
-        if self.world is None:
-            self.world = World(
-                sop=procedure(node("a", true=["act"]), actions=[action("act")]),
-                library=library(tool("a")),
-                sources=[self.source],
-                limits=SourceLimits(timeout_s=1000, max_concurrency=1000),
-                deadline_s=1000,
-                fallback_deadline_s=1000,
-                lanes=self.lanes,
-            )
-        self.snapshots = SnapshotHolder(self.world.snapshot, self.close)
-        return Worker(
-            queue=self.record.queue,
-            alerts=self.record,
-            decisions=self.record,
-            engine=self.world.engine,
-            snapshots=self.snapshots,
-            lanes=self.lanes,
-            clock=LoopClock(),
-            metrics=self.world.metrics.decisions,
-            options=self.options,
-            on_commit=self._committed,
-        )
-
-    def _committed(self) -> None:
-        self.commits += 1
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[Worker]:
-        """The worker runs inside, and is stopped and done after it."""
-        worker = self.worker()
-        task = asyncio.create_task(worker.run())
-        try:
-            yield worker
-            worker.stop()
-            await task
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
-    async def run_out(self) -> None:
-        """Runs until nothing is pending and the queue is empty."""
-        async with self.running():
-            await until(lambda: self.record.settled and not self.record.queue.entries)
-
-
-async def until(holds: Callable[[], bool], *, within_s: float = 3600) -> None:
-    """Steps through (virtual) time until it holds."""
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + within_s
-    while not holds():
-        assert loop.time() < ends, "it never came to hold"
-        await passed(0.05)
-
-
-async def passed(seconds: float) -> None:
-    future = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().call_later(seconds, future.set_result, None)
-    await future
-
+from triage.worker.worker import RETRY_DELAY_S, WorkerOptions
 
 # --- the way it goes ------------------------------------------------------------------------------
 
@@ -336,201 +242,3 @@ async def test_a_disk_that_stays_full_uses_up_no_attempts() -> None:
     await bench.run_out()
     assert bench.record.dead == {}
     assert bench.record.decisions[alert_id].attempt == 51
-
-
-# --- bounds ---------------------------------------------------------------------------------------
-
-
-@on_virtual_time
-async def test_never_more_under_way_than_there_are_fast_slots() -> None:
-    bench = Bench(lanes=Lanes(fast=4, slow=1))
-    bench.record.add(*IDS)
-    bench.source.hold()
-    async with bench.running() as worker:
-        await passed(10)
-        assert worker.under_way == 4
-        assert len(bench.source.asked) == 4
-        leased = [e for e in bench.record.queue.entries.values() if e.token]
-        assert len(leased) == 4, "none is held that is not worked on"
-        bench.source.release()
-        await until(lambda: bench.record.settled)
-    assert max(bench.record.queue.limits) == 4
-    assert len(bench.record.decisions) == 100
-    assert (bench.lanes.fast_in_use, bench.lanes.slow_in_use) == (0, 0)
-
-
-class Slow:
-    """A fallback that answers when it is let."""
-
-    def __init__(self) -> None:
-        self.may_answer = asyncio.Event()
-
-    async def answer(self, request: FallbackRequest, *, timeout_s: float) -> FallbackAnswer:
-        assert timeout_s > 0, request.node
-        await self.may_answer.wait()
-        return FallbackAnswer(verdict=conclude([compare("one", 1, "==", 1)], "yes"))
-
-
-@on_virtual_time
-async def test_alerts_in_the_slow_lane_leave_the_fast_one_to_the_others() -> None:
-    bench = Bench(lanes=Lanes(fast=1, slow=2))
-    fallback = Slow()
-    bench.world = World(
-        sop=procedure(node("a")),
-        library=library(tool("a", lambda *_: 1 / 0)),
-        sources=[],
-        fallback=fallback,
-        lanes=bench.lanes,
-    )
-    ids = bench.record.add(*IDS[:3])
-    async with bench.running() as worker:
-        await until(lambda: len(bench.record.decisions) == 1)
-        assert worker.under_way == 2
-        assert (bench.lanes.fast_in_use, bench.lanes.slow_in_use) == (0, 2)
-        saturated = bench.record.decisions[ids[2]].nodes[0].failure
-        assert saturated is not None
-        assert saturated.reason == "fallback_saturated"
-        fallback.may_answer.set()
-        await until(lambda: bench.record.settled)
-    assert (bench.lanes.fast_in_use, bench.lanes.slow_in_use) == (0, 0)
-
-
-# --- leases and the sweeper -----------------------------------------------------------------------
-
-
-@on_virtual_time
-async def test_leases_are_renewed_for_as_long_as_an_attempt_takes() -> None:
-    bench = Bench()
-    (alert_id,) = bench.record.add(IDS[0])
-    bench.source.hold()
-    async with bench.running():
-        await passed(5 * LEASE_S)
-        assert bench.record.rows[alert_id].attempts == 1
-        renewed = bench.record.queue.leased[alert_id]
-        assert max(b - a for a, b in pairwise(renewed)) <= LEASE_S / 2
-        bench.source.release()
-        await until(lambda: bench.record.settled)
-    assert bench.record.happened(alert_id) == ["attempt", "commit", "ack"]
-
-
-@on_virtual_time
-async def test_a_lost_lease_costs_a_second_attempt_and_never_a_second_decision() -> None:
-    bench = Bench()
-    (alert_id,) = bench.record.add(IDS[0])
-    bench.record.failures["extend"] = [LOST] * 4
-    bench.source.hold()
-    async with bench.running():
-        await until(lambda: bench.record.rows[alert_id].attempts == 2)
-        bench.source.release()
-        await until(lambda: not bench.record.queue.entries)
-    happened = bench.record.happened(alert_id)
-    assert happened.count("attempt") == 2
-    assert happened.count("commit") == 1
-    assert bench.commits == 1
-    assert len(bench.record.messages) == 1
-
-
-@on_virtual_time
-async def test_what_no_queue_holds_is_swept_up() -> None:
-    bench = Bench(options=WorkerOptions(sweep_s=10))
-    old = bench.record.add(IDS[0], enqueue=False, accepted_at=START - timedelta(hours=1))
-    new = bench.record.add(IDS[1], enqueue=False, accepted_at=START)
-    await bench.run_out()
-    assert set(bench.record.decisions) == {*old, *new}
-    assert 10 <= asyncio.get_running_loop().time() <= 25
-
-
-@on_virtual_time
-async def test_a_sweep_that_fails_is_made_again() -> None:
-    bench = Bench(options=WorkerOptions(sweep_s=10))
-    bench.record.add(IDS[0], enqueue=False, accepted_at=START - timedelta(hours=1))
-    bench.record.failures = {"unheld": [LOST], "publish": [LOST]}
-    await bench.run_out()
-    assert len(bench.record.decisions) == 1
-
-
-# --- the end --------------------------------------------------------------------------------------
-
-
-@on_virtual_time
-async def test_stop_finishes_what_is_under_way_and_takes_no_more() -> None:
-    bench = Bench(lanes=Lanes(fast=2, slow=1))
-    bench.record.add(*IDS[:5])
-    bench.source.hold()
-    worker = bench.worker()
-    running = asyncio.create_task(worker.run())
-    await bench.source.waiting.wait()
-    await settled()
-    worker.stop()
-    await passed(2)
-    assert not running.done()
-    assert worker.under_way == 2
-    bench.source.release()
-    await running
-    assert len(bench.record.decisions) == 2
-    assert [e.token for e in bench.record.queue.entries.values()] == ["", "", ""]
-
-
-@on_virtual_time
-async def test_stop_ends_an_idle_worker_soon() -> None:
-    bench = Bench()
-    async with bench.running():
-        await passed(7)
-    assert asyncio.get_running_loop().time() < 9
-
-
-@on_virtual_time
-async def test_what_is_received_after_the_stop_is_given_back_at_once() -> None:
-    bench = Bench()
-    async with bench.running() as worker:
-        await settled()
-        worker.stop()
-        (alert_id,) = bench.record.add(IDS[0])
-    assert bench.record.happened(alert_id) == ["return"]
-    assert bench.record.queue.entries[alert_id].token == ""
-    assert bench.record.rows[alert_id].attempts == 0
-
-
-@on_virtual_time
-async def test_cancelling_gives_back_what_was_under_way() -> None:
-    bench = Bench()
-    ids = bench.record.add(*IDS[:3])
-    bench.source.hold()
-    running = asyncio.create_task(bench.worker().run())
-    await bench.source.waiting.wait()
-    await settled()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    for alert_id in ids:
-        assert bench.record.happened(alert_id) == ["attempt", "return"]
-        assert bench.record.queue.entries[alert_id].available_at <= LoopClock().monotonic()
-    assert (bench.lanes.fast_in_use, bench.lanes.slow_in_use) == (0, 0)
-
-
-@pytest.mark.parametrize("method", ["unheld", "extend", "receive"])
-@on_virtual_time
-async def test_a_side_task_that_dies_takes_the_worker_with_it(method: str) -> None:
-    """One that no longer renews, sweeps or receives must not limp on."""
-    bench = Bench()
-    (alert_id,) = bench.record.add(IDS[0])
-    bench.source.hold()
-    running = asyncio.create_task(bench.worker().run())
-    await bench.source.waiting.wait()
-    bench.record.failures[method] = [KeyError("a bug")]
-    with pytest.raises(KeyError, match="a bug"):
-        await running
-    assert bench.record.happened(alert_id) == ["attempt", "return"]
-
-
-@on_virtual_time
-async def test_under_a_storm_of_store_failures_every_alert_is_decided_once() -> None:
-    bench = Bench(options=WorkerOptions(max_attempts=1000, sinks=("hook",)))
-    ids = bench.record.add(*IDS)
-    for step, method in enumerate(["begin_attempt", "commit", "settle", "receive", "extend"]):
-        bench.record.failures[method] = [LOST] * (30 + step)
-    await bench.run_out()
-    commits = [about for event, about in bench.record.journal if event == "commit"]
-    assert sorted(commits) == sorted(ids)
-    assert len(bench.record.messages) == 100
-    assert bench.commits == 100
