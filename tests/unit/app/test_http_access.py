@@ -120,8 +120,8 @@ async def test_a_token_opens_what_its_scopes_say(
 @pytest.mark.parametrize(
     "authorization",
     [
-        None, "", "Bearer", "Bearer ", "Bearer wrong", "Bearer ingest-secre",
-        "Bearer ingest-secrett", "Basic aW5nZXN0LXNlY3JldA==", "ingest-secret", "Token ingest-secret",
+        None, "", "Bearer", "Bearer ", "Bearer wrong", "Bearer ingest-secre", "ingest-secret",
+        "Bearer ingest-secrett", "Basic aW5nZXN0LXNlY3JldA==", "Token ingest-secret",
         "Bearer all-secret, Bearer read-secret", "Bearer ALL-SECRET", "Bearer " + "x" * 4000,
         "Bearer \xff\xfe",
     ],
