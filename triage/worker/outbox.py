@@ -104,7 +104,10 @@ class OutboxSender:
         except DeliveryRejected as error:
             result = "rejected"
             end = await self._record_failure(row, error, None)
-        except (TriageError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - told below, and the message stays due
+            # Also a fault of the sink's own: its message waits, the others go on.
+            if not isinstance(error, TriageError | OSError):
+                self._log.exception("sink_crashed", key=row.key)
             result = "retried"
             after = error.retry_after_s if isinstance(error, Overloaded) else None
             if (self._clock.now() - row.posted_at).total_seconds() > self._options.max_age_s:

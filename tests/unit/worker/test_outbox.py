@@ -283,6 +283,16 @@ async def test_a_bad_message_does_not_hold_up_the_others() -> None:
         await until(lambda: bench.outbox.states().count("delivered") == 4, within_s=5)
 
 
+@on_virtual_time
+async def test_a_fault_of_the_sink_itself_is_retried_and_ends_nothing() -> None:
+    bench = Bench()
+    bench.sink.failures = [ZeroDivisionError("ours")]
+    bench.outbox.add(3)
+    await bench.run_out()
+    assert bench.outbox.states() == ["delivered"] * 3
+    assert bench.counted("retried") == 1
+
+
 @pytest.mark.parametrize("method", ["due", "delivered", "postpone", "give_up"])
 @on_virtual_time
 async def test_a_store_that_fails_means_sending_again_and_not_at_full_speed(method: str) -> None:
