@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ import structlog
 
 from triage import __version__
 from triage.adapters.store import Store
-from triage.adapters.store.file import StoreFile
 from triage.app.current import Current, Files
+from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
 from triage.app.http.access import Gate, RequestLimit, token
 from triage.app.http.application import http_application
@@ -44,31 +43,6 @@ from triage.worker.worker import Worker, WorkerOptions
 
 RETENTION_S = 600.0
 HTTP_CLOSE_S = 1.0  # seconds
-QUARANTINE = "quarantine.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataFolder:
-    """Where the store is, and beside it what must outlive a process that was killed."""
-
-    path: Path
-
-    @property
-    def quarantine(self) -> Path:
-        return self.path / QUARANTINE
-
-    @property
-    def tool_mark(self) -> Path:
-        return self.path / "running-tool"
-
-    @property
-    def blocked(self) -> Path:
-        return self.path / "blocked.txt"
-
-
-def data_folder(settings: Settings) -> DataFolder:
-    """Raises ConfigError for a store that is no file."""
-    return DataFolder(path=StoreFile.at(settings.store.url).path.parent)
 
 
 class Daemon:

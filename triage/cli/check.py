@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
 from triage.app.procedure import Procedure, check_procedure
 from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.findings import counted, finding_document, in_words, print_findings, shown_path
 from triage.cli.output import busy, cell, columns, out, print_json
-from triage.cli.places import quarantine_file
 from triage.cli.source_report import SourceReport
 from triage.cli.text import printable
 from triage.errors import Finding, InvalidFiles
@@ -64,7 +64,7 @@ def check(
         _tell(NOTHING, error.findings, [], as_json=as_json)
         raise typer.Exit(Exit.FINDINGS) from None
     with busy("checking the procedure and its tools"):
-        procedure = check_procedure(settings, quarantine.read(quarantine_file(settings)))
+        procedure = check_procedure(settings, quarantine.read(data_folder(settings).quarantine))
     sources: list[SourceReport] = []
     if connect:
         from triage.cli.probing import probe

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
+from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
 from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed
 from triage.cli.output import cell, columns, out, print_json, warn
-from triage.cli.places import quarantine_file
 from triage.clock import SystemClock
 from triage.library import lifecycle, quarantine
 from triage.library.editing import edit_manifest
@@ -39,7 +39,7 @@ def list_quarantined(
     Exit codes: 0; 78 the configuration or the SOP was refused.
     """
     settings = Settings.load(config, os.environ, read_secrets=False)
-    entries = quarantine.read(quarantine_file(settings))
+    entries = quarantine.read(data_folder(settings).quarantine)
     owners = _owners(settings)
     rows = [
         {
@@ -80,7 +80,7 @@ def release(
     the SOP was refused.
     """
     settings = Settings.load(config, os.environ, read_secrets=False)
-    file = quarantine_file(settings)
+    file = data_folder(settings).quarantine
     owners = _owners(settings)
     digest = _quarantined(node_or_sha, quarantine.read(file), owners)
     person = options.person(by, "--by")

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
 from triage.app.oneoff import Payload, one_off, read_payload
 from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.findings import print_findings
 from triage.cli.output import err, out, print_json, progress, warn
-from triage.cli.places import quarantine_file
 from triage.cli.tree import decision_tree
 from triage.clock import SystemClock
 from triage.errors import Finding, PayloadError
@@ -91,7 +91,7 @@ def run(
 async def _decide(
     settings: Settings, clock: SystemClock, payload: Payload
 ) -> tuple[Sequence[Finding], list[dict[str, Any]], dict[str, str]]:
-    quarantined = quarantine.read(quarantine_file(settings))
+    quarantined = quarantine.read(data_folder(settings).quarantine)
     documents: list[dict[str, Any]] = []
     evidence: dict[str, str] = {}
     async with one_off(settings, clock, quarantined) as triage:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
 from triage.app.settings import Settings
 from triage.cli import options
@@ -21,7 +22,6 @@ from triage.cli.findings import (
     shown_path,
 )
 from triage.cli.output import busy, err, out, print_json, warn
-from triage.cli.places import quarantine_file
 from triage.cli.quarantine import application as quarantine_application
 from triage.cli.tool_views import manifest_view, row_document, rows_table
 from triage.clock import SystemClock
@@ -72,7 +72,7 @@ def bench(config: Path) -> Bench:
     return Bench(
         sop=load_sop(settings.sop.file),
         root=settings.sop.library,
-        quarantined=quarantine.read(quarantine_file(settings)),
+        quarantined=quarantine.read(data_folder(settings).quarantine),
     )
 
 
