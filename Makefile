@@ -57,8 +57,10 @@ test: setup lint ## lint, then every test
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: bench
-bench: setup ## engine overhead against a hand-written loop and LangGraph
-	@$(BIN)/python -m bench overhead $(ARGS)
+bench: setup ## engine overhead beside its peers, prefetch modes, start and memory
+	@$(BIN)/python -m bench overhead
+	@$(BIN)/python -m bench prefetch
+	@$(BIN)/python -m bench start
 
 .PHONY: pins
 pins: ## pin constraints.txt anew, from the newest versions pyproject.toml allows

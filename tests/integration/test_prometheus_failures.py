@@ -20,10 +20,11 @@ from tests.scripted_server import (
     gzip_bomb,
     hang,
     hang_up,
+    head,
     in_turn,
     reply,
 )
-from tests.servers import free_port
+from tests.servers import HOST, free_port
 from triage.adapters.prometheus.http import Connections
 from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
 
@@ -41,6 +42,18 @@ async def _closed_after(steps: int, url: str) -> object:
         for _ in range(steps):
             await asyncio.sleep(0)
     return (await asyncio.gather(task, return_exceptions=True))[0]
+
+
+def _connections(server: ScriptedServer, idle_s: float = 600.0) -> Connections:
+    return Connections(
+        host=HOST,
+        port=server.port,
+        tls=None,
+        headers=[("Host", "test")],
+        max_connections=2,
+        max_bytes=10,
+        idle_s=idle_s,
+    )
 
 
 def _histogram(key: str) -> dict[str, object]:
@@ -188,11 +201,35 @@ class TestScriptedServer:
             with pytest.raises(SourceFailed, match="not open"):
                 await source.ask(LEVEL, timeout_s=TIMEOUT_S)
 
-    async def test_closing_at_any_await_leaves_no_connection_open(self) -> None:
+    async def test_closing_ends_an_answer_half_read(self) -> None:
+        sent: list[int] = []
+        enough = asyncio.Event()
+
+        async def half(_: Request, writer: asyncio.StreamWriter) -> None:
+            writer.write(head(200, {"Content-Length": "100000000"}))
+            while sum(sent) < 100_000:
+                writer.write(b" " * 1_000)
+                await writer.drain()
+                sent.append(1_000)
+            enough.set()
+            await asyncio.Event().wait()
+
+        async with ScriptedServer(half) as server, opened(server.url) as source:
+            task = asyncio.create_task(source.ask(LEVEL, timeout_s=TIMEOUT_S))
+            await enough.wait()
+            for _ in range(CUT_OFF_STEPS):
+                await asyncio.sleep(0)
+            await source.close()
+            with pytest.raises(SourceFailed) as caught:
+                await task
+            assert caught.value.failure is SourceFailure.CONNECT
+
+    @pytest.mark.parametrize("host", [HOST, "localhost"], ids=["address", "name"])
+    async def test_closing_at_any_await_leaves_no_connection_open(self, host: str) -> None:
         """One left open would warn when it is collected, and warnings fail tests."""
         async with ScriptedServer(reply(200, success([SERIES]))) as server:
             for steps in range(CUT_OFF_STEPS):
-                outcome = await _closed_after(steps, server.url)
+                outcome = await _closed_after(steps, server.url.replace(HOST, host))
                 if not isinstance(outcome, tuple):
                     assert isinstance(outcome, SourceFailed)
                     assert outcome.failure is SourceFailure.CONNECT
@@ -232,6 +269,50 @@ class TestScriptedServer:
                 *(source.ask(LEVEL, timeout_s=TIMEOUT_S) for _ in range(connections))
             )
         assert [len(answer) for answer in answers] == [1] * connections
+
+    async def test_a_cancelled_ask_passes_its_turn_on(self) -> None:
+        """Cancelled as its turn comes, it must not leave the next in line waiting for ever."""
+        async with (
+            ScriptedServer(reply(200, success([SERIES]))) as server,
+            opened(server.url, max_connections=1) as source,
+        ):
+            for steps in range(CUT_OFF_STEPS):
+                asks = [source.ask(LEVEL, timeout_s=TIMEOUT_S) for _ in range(3)]
+                first, second, third = map(asyncio.create_task, asks)
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                first.cancel()
+                await asyncio.wait((first,))
+                second.cancel()
+                assert len(await third) == 1
+                await asyncio.gather(first, second, return_exceptions=True)
+
+    async def test_a_broken_request_is_not_sent_again(self) -> None:
+        async with ScriptedServer(hang_up()) as server, opened(server.url) as source:
+            with pytest.raises(SourceFailed):
+                await source.ask(LEVEL, timeout_s=TIMEOUT_S)
+        assert len(server.requests) == 1
+
+    @pytest.mark.parametrize("form", [None, b"query=up%0A&time=1"], ids=["get", "post"])
+    async def test_a_target_goes_out_as_it_is(self, form: bytes | None) -> None:
+        target = "/a/../b%2F//c?query=up%7Bx%3D~%22%2B%25%22%7D%0A%5B1m%5D&empty=&t=%e4"
+        peers = set()
+
+        async def script(request: Request, writer: asyncio.StreamWriter) -> None:
+            peers.add(writer.get_extra_info("peername"))
+            await reply(200, b"yes")(request, writer)
+
+        async with ScriptedServer(script) as server:
+            kept = _connections(server)
+            for _ in range(2):
+                assert (await kept.request(target, form)).body == b"yes"
+            await kept.close()
+            with pytest.raises(ConnectionError, match="closed"):
+                await kept.request(target, form)
+        assert [(request.target, request.body) for request in server.requests] == [
+            (target, form or b"")
+        ] * 2
+        assert len(peers) == 1
 
     async def test_connections_are_kept_and_bounded(self) -> None:
         peers = set()
@@ -280,15 +361,7 @@ class TestScriptedServer:
             await reply(200, b"")(request, writer)
 
         async with ScriptedServer(script) as server:
-            kept = Connections(
-                host="127.0.0.1",
-                port=server.port,
-                tls=None,
-                headers=[(b"Host", b"test")],
-                max_connections=2,
-                max_bytes=10,
-                idle_s=idle_s,
-            )
+            kept = _connections(server, idle_s)
             for _ in range(3):
                 await kept.request("/")
             await kept.close()

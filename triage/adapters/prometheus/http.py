@@ -1,25 +1,20 @@
-"""GET and POST to one server over kept HTTP/1.1 connections: httpcore2's pool, a cap on bodies.
-
-httpcore2 is httpx2 without the client above its transport. Against a Prometheus on the same two
-busy cores, uvloop, ten asks at a time, p50 / p99 in ms, in one run: httpx 26 / 184, httpx2 29 / 58,
-this with the answer decoded 13 / 37; one at a time 2.9 / 12, 2.6 / 12 and 1.1 / 2.7. httpcore
-itself has 13 / 99, and its pool never gets back the connections of some cancelled requests: after
-enough of them it serves nobody (encode/httpcore#1093).
-"""
+"""GET and POST to one server over kept HTTP/1.1 connections: aiohttp's client, a cap on bodies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import aclosing
+import asyncio
+import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ssl import SSLContext
+from weakref import WeakSet
 
-import httpcore2
+import aiohttp
+from yarl import URL
 
 IDLE_S = 30.0  # seconds; below what load balancers forget a quiet connection after (60 and up)
-KEPT = 8  # quiet connections: the pool polls each of them twice a request, for 0.05 ms a poll
 
-Header = tuple[bytes, bytes]
+Header = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +37,9 @@ class TooLarge(Exception):
 class Connections:
     """Up to `max_connections` connections to one server, `tls` for https.
 
-    `headers` go with every request and hold Host. Up to KEPT connections are kept while quiet, for
-    `idle_s` seconds. `epoch` changes whenever a connection is opened while none is there: the
-    server on the other end may be another one than before.
+    `headers` go with every request and hold Host. Connections are kept while quiet, for `idle_s`
+    seconds. `epoch` changes whenever a connection is opened while none is there: the server on the
+    other end may be another one than before.
     """
 
     def __init__(
@@ -58,20 +53,23 @@ class Connections:
         max_bytes: int,
         idle_s: float = IDLE_S,
     ) -> None:
-        self._scheme = "https" if tls else "http"
-        self._host = host
-        self._port = port
+        name = f"[{host}]" if ":" in host else host
+        self._root = f"{'https' if tls else 'http'}://{name}:{port}"
+        self._tls = tls
         self._headers = list(headers)
         self._max_bytes = max_bytes
-        self._dialler = _Dialler(self._opening)
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=max_connections,
-            max_keepalive_connections=KEPT,
-            keepalive_expiry=idle_s,
-            network_backend=self._dialler,
-        )
-        self.epoch = 0
+        self._idle_s = idle_s
+        # Not the connector's own limit: of two who wait for a connection, it forgets the second
+        # when the first is cancelled as its turn comes.
+        self._slots = asyncio.Semaphore(max_connections)
+        self._session: aiohttp.ClientSession | None = None
+        self._pool: _Pool | None = None
+        self._answering: set[aiohttp.ClientResponse] = set()
+        self._closed = False
+
+    @property
+    def epoch(self) -> int:
+        return self._pool.epoch if self._pool is not None else 0
 
     async def request(self, target: str, form: bytes | None = None) -> Reply:
         """GET `target`, or POST `form` to it.
@@ -79,81 +77,112 @@ class Connections:
         Raises ConnectionError when the server cannot be reached or hangs up, BadReply and TooLarge.
         Has no time limit of its own; when cancelled, the connection it used is closed.
         """
-        try:
-            response = await self._pool.handle_async_request(self._request(target, form))
-        except (httpcore2.NetworkError, httpcore2.TimeoutException) as error:
-            raise ConnectionError(str(error) or type(error).__name__) from error
-        except httpcore2.ProtocolError as error:
-            if any(isinstance(part, Exception) for part in error.args):  # the parser's complaint
-                raise BadReply(str(error)) from error
-            raise ConnectionError(str(error)) from error
-        try:
-            body = await self._body(response)
-        except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-            raise ConnectionError(f"broken off: {error}") from error
-        finally:
-            await response.aclose()
-        encoding = (value for key, value in response.headers if key.lower() == b"content-encoding")
-        return Reply(
-            status=response.status, encoding=next(encoding, b"").decode("latin-1"), body=body
-        )
+        async with self._slots:
+            try:
+                return await self._answer(target, form)
+            except aiohttp.ClientResponseError as error:
+                raise BadReply(error.message) from error
+            except (aiohttp.ClientError, OSError) as error:
+                raise ConnectionError(str(error) or type(error).__name__) from error
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if self._closed and task is not None and not task.cancelling():
+                    # The connector, closed while it looked up the name, cancels the lookup.
+                    raise ConnectionError("closed while connecting") from None
+                raise
 
     async def drop_idle(self) -> None:
         """Close the quiet connections, after one proved dead: the others are suspect."""
-        for connection in self._pool.connections:
-            if connection.is_idle():
-                await connection.aclose()
+        if self._pool is not None:
+            self._pool.drop_idle()
 
     async def close(self) -> None:
         """Closes every connection; requests under way end with ConnectionError."""
-        self._dialler.closed = True
-        await self._pool.aclose()
+        self._closed = True
+        for response in self._answering:
+            pass
+        if self._session is not None:
+            await self._session.close()
 
-    async def _body(self, response: httpcore2.Response) -> bytes:
+    async def _answer(self, target: str, form: bytes | None) -> Reply:
+        session = self._opened()
+        url = URL(f"{self._root}{target}", encoded=True)
+        if form is None:
+            response = await session.get(url, allow_redirects=False)
+        else:
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            response = await session.post(url, data=form, headers=kind, allow_redirects=False)
+        self._answering.add(response)
+        try:
+            body = await self._body(response.content)
+        finally:
+            self._answering.discard(response)
+            response.close()  # of a body read to its end, the connection is back in the pool
+        return Reply(
+            status=response.status,
+            encoding=response.headers.get("Content-Encoding", ""),
+            body=body,
+        )
+
+    async def _body(self, content: aiohttp.StreamReader) -> bytes:
         parts: list[bytes] = []
         size = 0
-        async with aclosing(response.aiter_stream()) as stream:
-            async for part in stream:
-                size += len(part)
-                if size > self._max_bytes:
-                    raise TooLarge
-                parts.append(part)
+        async for part in content.iter_any():
+            size += len(part)
+            if size > self._max_bytes:
+                raise TooLarge
+            parts.append(part)
         return b"".join(parts)
 
-    def _request(self, target: str, form: bytes | None) -> httpcore2.Request:
-        url = httpcore2.URL(scheme=self._scheme, host=self._host, port=self._port, target=target)
-        if form is None:
-            return httpcore2.Request("GET", url, headers=self._headers)
-        headers = [
-            *self._headers,
-            (b"Content-Type", b"application/x-www-form-urlencoded"),
-            (b"Content-Length", str(len(form)).encode()),
-        ]
-        return httpcore2.Request("POST", url, headers=headers, content=form)
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise ConnectionError("closed")
+        if self._session is None:  # made here, as it belongs to the loop that runs
+            self._pool = _Pool(tls=self._tls, idle_s=self._idle_s)
+            self._session = aiohttp.ClientSession(
+                connector=self._pool,
+                headers=self._headers,
+                skip_auto_headers=("Accept",),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),  # the caller's is the one limit
+                trust_env=False,
+                auto_decompress=False,
+                middlewares=(_once,),
+            )
+        return self._session
 
-    def _opening(self) -> None:
-        if not any(connection.is_connected() for connection in self._pool.connections):
+
+class _Pool(aiohttp.TCPConnector):
+    """Knows when it was empty, and can drop what is quiet."""
+
+    def __init__(self, *, tls: SSLContext | None, idle_s: float) -> None:
+        super().__init__(
+            ssl=tls or True, keepalive_timeout=idle_s, limit=0, socket_factory=self._dialled
+        )
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self.epoch = 0
+
+    def drop_idle(self) -> None:
+        for kept in self._conns.values():
+            for protocol, _ in kept:
+                protocol.close()
+        self._conns.clear()
+
+    def _dialled(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        if all(known.fileno() < 0 for known in self._sockets):
             self.epoch += 1
+        family, kind, protocol, _, _ = address
+        dialled = socket.socket(family, kind, protocol)
+        self._sockets.add(dialled)
+        return dialled
 
 
-class _Dialler(httpcore2.AnyIOBackend):
-    """Calls `opening` before it connects."""
-
-    def __init__(self, opening: Callable[[], None]) -> None:
-        self._opening = opening
-        self.closed = False
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the signature of the base class
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        self._opening()
-        stream = await super().connect_tcp(host, port, timeout, local_address, socket_options)
-        if self.closed:  # while this was connecting: the pool knows it no more
-            await stream.aclose()
-            raise httpcore2.ConnectError("closed while connecting")
-        return stream
+async def _once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Tells of a broken connection by an error the session does not send the request again for:
+    how often to ask is for the caller to say, who counts the time."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise ConnectionError(str(error)) from error

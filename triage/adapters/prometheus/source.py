@@ -75,7 +75,7 @@ class PrometheusSource:
                 f"source {name}: a header, token or password holds a line break or control"
                 " character; is there one at the end of the secret's file?"
             )
-        self._headers = [(key.encode(), value.encode()) for key, value in sent.items()]
+        self._headers = list(sent.items())
         self._ca_file = ca_file
         self._insecure = insecure
         self._max_bytes = max_bytes

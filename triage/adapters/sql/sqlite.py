@@ -72,6 +72,7 @@ class SqliteBackend:
             max_overflow=0,
             pool_timeout=None,
         )
+        event.listen(self.engine.sync_engine, "do_connect", self._refuse_unreadable)
         event.listen(self.engine.sync_engine, "connect", self._prepare)
         event.listen(self.engine.sync_engine, "checkout", self._refuse_replaced)
 
@@ -93,6 +94,11 @@ class SqliteBackend:
         if code == sqlite3.SQLITE_AUTH or message == "not authorized":
             message = f"{message}: this source only reads"
         return ToolFailed(ToolFailure.QUERY_REJECTED, message)
+
+    def _refuse_unreadable(self, *_arguments: Any) -> None:
+        """Raises OSError for a file that cannot be opened, before aiosqlite tries: its thread
+        outlives a failed connect, and speaks to the event loop when that may be closed."""
+        os.close(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC))
 
     def _prepare(self, adapted: Any, record: Any) -> None:
         watch = _Watch()
