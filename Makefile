@@ -54,7 +54,7 @@ lint: $(VENV)/.stamp ## style, types, import direction, shell scripts, Dockerfil
 
 .PHONY: test
 test: setup lint ## lint, then every test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 .PHONY: bench
 bench: setup ## engine overhead beside its peers, prefetch modes, start and memory
