@@ -259,7 +259,9 @@ def trend(series: Series) -> Trend:
     tv = fsum((t - middle_t) * (v - middle_v) for t, v in points)
     if tt <= 0 or vv <= 0:
         return Trend(0.0, 0.0)
-    return Trend(tv / tt, tv * tv / (tt * vv))
+    # Not tv² / (tt·vv): of differences near the smallest float either product is rounding alone.
+    explained = (tv / tt) * (tv / vv)
+    return Trend(tv / tt, min(explained, 1.0) if isfinite(explained) else 0.0)
 
 
 def mean(values: Sequence[float]) -> float:
