@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import assert_never
 
 import structlog
@@ -78,20 +79,18 @@ class SourcePool:
         by this call is closed again. Sources no longer wanted are closed by whoever holds their
         last snapshot."""
         opened: dict[str, tuple[AnySource, GuardedSource]] = {}
-        try:
+        async with AsyncExitStack() as undo:
             for name, section in wanted.items():
                 kept = self._open.get(name)
-                if kept is not None and _same(kept[0], section):
+                # Models compare by their secrets too, which are private fields.
+                if kept is not None and kept[0] == section:
                     opened[name] = kept
                     continue
                 source = make_source(name, section)
                 await source.open()
+                undo.push_async_callback(source.close)
                 opened[name] = (section, self._guarded(name, section, source))
-        except BaseException:
-            for name, (_, guarded) in opened.items():
-                if self._open.get(name, (None, None))[1] is not guarded:
-                    await guarded.source.close()
-            raise
+            undo.pop_all()
         self._open = opened
         self._metrics.for_sources(wanted)
         return {name: guarded for name, (_, guarded) in opened.items()}
@@ -111,11 +110,6 @@ class SourcePool:
             cell,
             self._clock.monotonic,
         )
-
-
-def _same(one: AnySource, other: AnySource) -> bool:
-    """Equal down to the secrets, which a model's own comparison includes as private fields."""
-    return one == other
 
 
 async def close_source(guarded: GuardedSource) -> None:

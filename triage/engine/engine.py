@@ -136,8 +136,7 @@ class Engine:
                     assert_never(step)
 
     def _downstream(self, alert: Alert, snapshot: Snapshot) -> tuple[NodeId, ...]:
-        alarm = snapshot.sop.aliases.get(alert.alarm, alert.alarm)
-        return snapshot.downstream[alarm]
+        return snapshot.downstream[snapshot.sop.routed(alert.alarm)]
 
     def _without_walk(
         self, alert: Alert, snapshot: Snapshot, evaluated_at: datetime, attempt: int

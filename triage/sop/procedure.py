@@ -102,9 +102,13 @@ class Sop:
         )
         return Step(edges, nodes, actions)
 
+    def routed(self, alarm: str) -> str:
+        """The alarm's name in the SOP, its alias followed."""
+        return self.aliases.get(alarm, alarm)
+
     def entry(self, alarm: str) -> tuple[NodeId, ...] | None:
         """The nodes an alarm enters at, its alias followed; None for an alarm nobody routed."""
-        return self.alarms.get(self.aliases.get(alarm, alarm))
+        return self.alarms.get(self.routed(alarm))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
