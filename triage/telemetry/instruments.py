@@ -13,6 +13,7 @@ ahead or behind, as it may be in any scrape.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate
@@ -87,6 +88,7 @@ class HistogramCell:
 
 
 C = TypeVar("C", CounterCell, GaugeCell, HistogramCell)
+V = TypeVar("V", CounterCell, GaugeCell)
 
 
 class _Family(Collector, Generic[C]):
@@ -135,7 +137,23 @@ class _Family(Collector, Generic[C]):
         return list(self._cells.items())
 
 
-class HotCounter(_Family[CounterCell]):
+class _Valued(_Family[V]):
+    """A metric whose children are one value each."""
+
+    @abstractmethod
+    def _family(self) -> CounterMetricFamily | GaugeMetricFamily: ...
+
+    def describe(self) -> Iterable[Metric]:
+        return [self._family()]
+
+    def collect(self) -> Iterable[Metric]:
+        family = self._family()
+        for values, cell in self._items():
+            family.add_metric(values, cell.value)
+        return [family]
+
+
+class HotCounter(_Valued[CounterCell]):
     """`name` with or without its `_total`."""
 
     def __init__(
@@ -148,17 +166,11 @@ class HotCounter(_Family[CounterCell]):
     ) -> None:
         super().__init__(registry, name, documentation, labelnames, CounterCell)
 
-    def describe(self) -> Iterable[Metric]:
-        return [CounterMetricFamily(self._name, self._documentation, labels=self._labelnames)]
-
-    def collect(self) -> Iterable[Metric]:
-        family = CounterMetricFamily(self._name, self._documentation, labels=self._labelnames)
-        for values, cell in self._items():
-            family.add_metric(values, cell.value)
-        return [family]
+    def _family(self) -> CounterMetricFamily:
+        return CounterMetricFamily(self._name, self._documentation, labels=self._labelnames)
 
 
-class HotGauge(_Family[GaugeCell]):
+class HotGauge(_Valued[GaugeCell]):
     def __init__(
         self,
         name: str,
@@ -169,14 +181,8 @@ class HotGauge(_Family[GaugeCell]):
     ) -> None:
         super().__init__(registry, name, documentation, labelnames, GaugeCell)
 
-    def describe(self) -> Iterable[Metric]:
-        return [GaugeMetricFamily(self._name, self._documentation, labels=self._labelnames)]
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(self._name, self._documentation, labels=self._labelnames)
-        for values, cell in self._items():
-            family.add_metric(values, cell.value)
-        return [family]
+    def _family(self) -> GaugeMetricFamily:
+        return GaugeMetricFamily(self._name, self._documentation, labels=self._labelnames)
 
 
 class HotHistogram(_Family[HistogramCell]):
