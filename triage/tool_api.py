@@ -62,7 +62,9 @@ __all__ = [
     "increase",
     "last",
     "mean",
+    "median",
     "no_data",
+    "quantile",
     "rows",
     "samples",
     "selector",
@@ -103,6 +105,10 @@ class Context(Protocol):
     def localise(self, text: str, *, fold: int = 0) -> datetime:
         """An ISO 8601 timestamp as aware UTC. Without an offset it is taken in the site's zone;
         `fold` 1 picks the second of the two readings of an hour that clocks repeat."""
+
+    def wall_clock(self, moment: datetime) -> datetime:
+        """What the site's clocks show at an aware `moment`, without offset; its `fold` is 1 in
+        the second of two hours that look the same. The inverse of `localise`."""
 
 
 # --- asking -----------------------------------------------------------------------------------
@@ -268,6 +274,30 @@ def mean(values: Sequence[float]) -> float:
     """Mean of the finite values; NaN when there is none."""
     finite = [value for value in values if isfinite(value)]
     return fsum(finite) / len(finite) if finite else nan
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """The q-quantile of the finite values, q in [0, 1], NaN when there is none.
+
+    Interpolated linearly between the two values around rank q * (n - 1), as PromQL and numpy do
+    by default (R's type 7). Raises ValueError for another q.
+    """
+    if not 0 <= q <= 1:
+        raise ValueError(f"{q!r} is no quantile: it must be in [0, 1]")
+    ordered = sorted(value for value in values if isfinite(value))
+    if not ordered:
+        return nan
+    rank = q * (len(ordered) - 1)
+    below = int(rank)
+    if below + 1 >= len(ordered) or rank == below:
+        return ordered[below]
+    weight = rank - below
+    return ordered[below] * (1 - weight) + ordered[below + 1] * weight
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle of the finite values, the mean of the two middle ones; NaN when there is none."""
+    return quantile(values, 0.5)
 
 
 def last(series: Series) -> float:

@@ -26,7 +26,9 @@ from triage.tool_api import (
     increase,
     last,
     mean,
+    median,
     no_data,
+    quantile,
     rows,
     samples,
     selector,
@@ -272,3 +274,34 @@ def test_a_trend_passes_over_what_is_no_number() -> None:
     found = trend(series([0.0, 1.0, 2.0, 3.0], [0.0, inf, 4.0, 6.0]))
     assert found.per_s == pytest.approx(2.0)
     assert found.r2 == pytest.approx(1.0)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=30), st.floats(0, 1))
+def test_a_quantile_lies_between_neighbours_in_rank(values: list[float], q: float) -> None:
+    found = quantile(values, q)
+    ordered = sorted(values)
+    below = int(q * (len(values) - 1))
+    assert ordered[below] <= found <= ordered[min(below + 1, len(values) - 1)]
+    assert quantile(values[::-1], q) == found
+    assert quantile([*values, nan], q) == found
+
+
+@pytest.mark.parametrize(
+    ("values", "q", "expected"),
+    [
+        ([1, 2, 3, 4], 0.5, 2.5),
+        ([4, 1, 3], 0.5, 3),
+        ([10, 20], 0.1, 11),
+        ([7], 0.95, 7),
+        ([1, 2, 3, 4, 5], 1, 5),
+    ],
+)
+def test_a_quantile_is_interpolated(values: list[float], q: float, expected: float) -> None:
+    assert quantile(values, q) == expected
+
+
+def test_there_is_no_quantile_of_nothing() -> None:
+    assert isnan(median([]))
+    assert isnan(median([nan, inf]))
+    with pytest.raises(ValueError, match="must be in"):
+        quantile([1.0], 1.5)

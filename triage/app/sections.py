@@ -71,6 +71,12 @@ class SopSection(Section):
     library: Path = Path("tools_lib")
     allow_broken_tools: bool = False
     """Start although a node's tool is missing or tampered with: the node then fails."""
+    golden: Path | None = None
+    """Golden cases, for `triage test`; by default the folder `golden` beside the SOP file."""
+
+    @property
+    def golden_folder(self) -> Path:
+        return self.golden or self.file.parent / "golden"
 
 
 class StoreSection(Section):
@@ -227,6 +233,7 @@ class SourceSection(Section):
     url_env: Variable | None = None
 
     SECRETS: ClassVar[tuple[str, ...]] = ("url",)
+    NEEDS_URL: ClassVar[bool] = True
 
     @property
     def address(self) -> str:
@@ -235,7 +242,7 @@ class SourceSection(Section):
 
     @model_validator(mode="after")
     def _has_an_address(self) -> Self:
-        if not isinstance(self, McpSource) and (self.url is None) == (self.url_env is None):
+        if self.NEEDS_URL and (self.url is None) == (self.url_env is None):
             raise ValueError("set one of url and url_env")
         return self
 
@@ -281,6 +288,7 @@ class McpSource(SourceSection):
     allow_tools: tuple[str, ...] = ()
 
     SECRET_MAPS: ClassVar[tuple[str, ...]] = ("env", "headers_env")
+    NEEDS_URL: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _has_one_way(self) -> Self:
@@ -294,7 +302,29 @@ class McpSource(SourceSection):
         return self
 
 
-AnySource = Annotated[PrometheusSource | SqlSource | McpSource, Field(discriminator="type")]
+class CustomSource(SourceSection):
+    """A source of your own: `factory` is `package.module:function`, importable by this Python
+    (installed, or on PYTHONPATH), and is called with the source's name, `path`, `options` and the
+    address that `url` or `url_env` names ("" without). It returns what `triage.ports.Source` asks
+    for, not yet open."""
+
+    type: Literal["custom"]
+    factory: Annotated[str, StringConstraints(pattern=r"^[\w.]+:\w+$")]
+    path: Path | None = None
+    options: dict[str, str | int | float | bool] = {}
+
+    NEEDS_URL: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _has_one_address(self) -> Self:
+        if self.url is not None and self.url_env is not None:
+            raise ValueError("set one of url and url_env")
+        return self
+
+
+AnySource = Annotated[
+    PrometheusSource | SqlSource | McpSource | CustomSource, Field(discriminator="type")
+]
 
 
 class JsonLinesSinkSection(Section):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from importlib import import_module
 from typing import assert_never
 
 import structlog
 
 from triage.app import sections
 from triage.app.sections import AnySource
-from triage.errors import TriageError
+from triage.errors import ConfigError, TriageError
 from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.ports import Clock, Source
 from triage.telemetry.edge_metrics import SourceMetrics
@@ -59,8 +60,37 @@ def make_source(name: str, section: AnySource) -> Source:
                 allow_tools=frozenset(section.allow_tools),
                 max_bytes=section.max_answer_bytes,
             )
+        case sections.CustomSource():
+            return _custom(name, section)
         case _:
             assert_never(section)
+
+
+def _custom(name: str, section: sections.CustomSource) -> Source:
+    module_name, function = section.factory.split(":")
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(
+            f"source {name}: cannot import {module_name}: {error}."
+            " Install it, or put its folder on PYTHONPATH"
+        ) from error
+    factory = getattr(module, function, None)
+    if not callable(factory):
+        raise ConfigError(
+            f"source {name}: {module_name} has no function {function}: correct `factory`"
+        )
+    source = factory(
+        name, path=section.path, options=dict(section.options), address=section.address
+    )
+    missing = [method for method in ("open", "ask", "close") if not hasattr(source, method)]
+    if missing:
+        raise ConfigError(
+            f"source {name}: what {section.factory} made has no {', '.join(missing)}:"
+            " it must be a triage.ports.Source"
+        )
+    made: Source = source
+    return made
 
 
 MAX_SQL_CONNECTIONS = 10

@@ -79,3 +79,6 @@ class ToolContext:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=ZoneInfo(self._profile.site.zone), fold=fold)
         return moment.astimezone(UTC)
+
+    def wall_clock(self, moment: datetime) -> datetime:
+        return moment.astimezone(ZoneInfo(self._profile.site.zone)).replace(tzinfo=None)

@@ -25,6 +25,7 @@ DEFAULT_ZONE = "UTC"
 _ENTRIES: Entries = {
     (): SitesFile,
     ("defaults",): DefaultsEntry,
+    ("defaults", "assets", ANY): AssetEntry,
     ("sites", ANY): SiteEntry,
     ("sites", ANY, "assets", ANY): AssetEntry,
 }
@@ -92,10 +93,13 @@ def check_sites(body: bytes, file: str, sop: Sop) -> tuple[Sites | None, list[Fi
 
 def _check(file: SitesFile, located: Located, sop: Sop) -> Iterator[Finding]:
     nearest = Nearest()
+    common = _parent_map(file.defaults)
     yield from _settings(("defaults",), file.defaults, located, sop, nearest)
+    yield from _loops(("defaults",), common, {}, located)
     for name, entry in file.sites.items():
         yield from _settings(("sites", name), entry, located, sop, nearest)
-        yield from _parents(name, entry, located)
+        if own := _parent_map(entry):
+            yield from _loops(("sites", name), own, common, located)
     yield from _aliases(file, located)
 
 
@@ -134,17 +138,22 @@ def _is_zone(name: str) -> bool:
     return True
 
 
-def _parents(name: str, entry: SiteEntry, located: Located) -> Iterator[Finding]:
-    parents = _parent_map(entry)
+def _loops(
+    path: YamlPath, own: Mapping[str, str], common: Mapping[str, str], located: Located
+) -> Iterator[Finding]:
+    """Loops that one of `own` closes; those of `common` alone are found where they stand."""
+    parents = {**common, **own}
     graph: dict[str, list[str]] = {
         asset: [parent] if parent in parents else [] for asset, parent in parents.items()
     }
-    for path in cycles(graph):
-        yield located.finding(
-            ("sites", name, "assets", path[0], "parent"),
-            f"the asset lies in itself: {' in '.join(map(plain, path))}",
-            "correct one of these parents",
-        )
+    for loop in cycles(graph):
+        first = next((asset for asset in loop if asset in own), None)
+        if first is not None:
+            yield located.finding(
+                (*path, "assets", first, "parent"),
+                f"the asset lies in itself: {' in '.join(map(plain, loop))}",
+                "correct one of these parents",
+            )
 
 
 def _aliases(file: SitesFile, located: Located) -> Iterator[Finding]:
@@ -192,12 +201,12 @@ def _profile(
             facts=facts,
         ),
         params={key: stated.get(key, param.value) for key, param in sop.params.items()},
-        parents=_parent_map(entry),
+        parents={**_parent_map(defaults), **_parent_map(entry)},
         known=known,
     )
 
 
-def _parent_map(entry: SiteEntry) -> dict[str, str]:
+def _parent_map(entry: DefaultsEntry) -> dict[str, str]:
     return {
         asset: content.parent
         for asset, content in entry.assets.items()

@@ -28,15 +28,15 @@ class DefaultsEntry(FileModel):
     )
     params: dict[Id, Scalar] = Field(default={}, description="Values for params of the SOP.")
     facts: dict[Name, Any] = Field(default={}, description="Anything else that tools may read.")
+    assets: dict[Name, AssetEntry] = Field(
+        default={}, description="Things at the site, and which contains which."
+    )
 
 
 class SiteEntry(DefaultsEntry):
     """One place that the procedure runs at."""
 
     aliases: References = Field(default=[], description="Other names that alerts give the site.")
-    assets: dict[Name, AssetEntry] = Field(
-        default={}, description="Things at the site, and which contains which."
-    )
 
 
 class SitesFile(FileModel):

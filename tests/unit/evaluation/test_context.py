@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.evaluation.virtual_time import on_virtual_time
 from tests.unit.evaluation.world import (
@@ -180,3 +182,24 @@ def test_a_local_time_is_taken_in_the_sites_zone(text: str, fold: int, utc: str)
 def test_what_is_no_time_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="yesterday"):
         context().localise("yesterday")
+
+
+@given(
+    st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - hypothesis takes bounds without offset
+    st.sampled_from(
+        ["UTC", "Europe/Berlin", "Australia/Sydney", "America/New_York", "Asia/Kolkata"]
+    ),
+)
+def test_what_clocks_show_leads_back_to_the_moment(moment: datetime, zone: str) -> None:
+    one = context(zone)
+    shown = one.wall_clock(moment)
+    assert shown.tzinfo is None
+    assert one.localise(shown.isoformat(), fold=shown.fold) == moment
+
+
+def test_the_hour_that_comes_twice_is_told_apart() -> None:
+    one = context("America/New_York")
+    first = one.wall_clock(datetime(2026, 11, 1, 5, 30, tzinfo=UTC))
+    second = one.wall_clock(datetime(2026, 11, 1, 6, 30, tzinfo=UTC))
+    assert (first.isoformat(), second.isoformat()) == ("2026-11-01T01:30:00",) * 2
+    assert (first.fold, second.fold) == (0, 1)

@@ -147,6 +147,9 @@ class _Context:
     def localise(self, text: str, *, fold: int = 0) -> datetime:
         raise LookupError(f"no table source: {text} {fold}")
 
+    def wall_clock(self, moment: datetime) -> datetime:
+        raise LookupError(f"no local times: {moment}")
+
 
 @cache
 def sop() -> dict[str, Any]:

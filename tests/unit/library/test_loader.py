@@ -52,6 +52,9 @@ class FakeContext:
     def localise(self, text: str, *, fold: int = 0) -> datetime:
         return datetime.fromisoformat(text).replace(fold=fold)
 
+    def wall_clock(self, moment: datetime) -> datetime:
+        return moment.replace(tzinfo=None)
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

@@ -57,6 +57,43 @@ def test_profiles_merge_defaults_site_and_sop() -> None:
     assert second.parents == {}
 
 
+COMMON_ASSETS = """\
+defaults:
+  assets:
+    P1: {parent: Row 1}
+    P2: {parent: Row 1}
+sites:
+  FC1: {}
+  FC2:
+    assets: {P1: {parent: Row 9}, Row 1: {parent: Hall}}
+"""
+
+
+def test_assets_that_every_site_has() -> None:
+    sites = parse_sites(COMMON_ASSETS.encode(), "sites.yaml", SOP)
+    first, second = sites.profile("FC1"), sites.profile("FC2")
+    assert first.within("P1", "Row 1")
+    assert not first.within("P1", "Hall")
+    assert (second.within("P1", "Row 9"), second.within("P1", "Row 1")) == (True, False)
+    assert second.within("P2", "Hall")
+    assert sites.profile("elsewhere").within("P1", "Row 1")
+
+
+def test_a_loop_is_found_once_where_it_is_closed() -> None:
+    closed = COMMON_ASSETS.replace("Row 1: {parent: Hall}", "Row 1: {parent: P2}")
+    _, findings = check_sites(closed.encode(), "sites.yaml", SOP)
+    assert [(finding.line, finding.problem) for finding in findings] == [
+        (8, "the asset lies in itself: P2 in Row 1 in P2")
+    ]
+
+
+def test_a_loop_that_every_site_has_is_found_once() -> None:
+    looped = COMMON_ASSETS.replace("P2: {parent: Row 1}", "Row 1: {parent: P1}")
+    _, findings = check_sites(looped.encode(), "sites.yaml", SOP)
+    common = [finding for finding in findings if finding.line < 5]
+    assert len(common) == 1
+
+
 def test_an_unknown_site_has_the_defaults_and_keeps_its_name() -> None:
     sites = parse_sites(SITES.encode(), "sites.yaml", SOP)
     profile = sites.profile("elsewhere")
