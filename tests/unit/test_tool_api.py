@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from math import inf, isnan, nan
-from typing import Any
+from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given
@@ -16,13 +19,17 @@ from triage.model.verdict import Truth
 from triage.tool_api import (
     Aggregate,
     Call,
+    Context,
     Rows,
     Samples,
     Series,
     aggregate,
+    asset_id,
+    asset_ids,
     call,
     compare,
     conclude,
+    held,
     increase,
     last,
     mean,
@@ -30,10 +37,12 @@ from triage.tool_api import (
     no_data,
     quantile,
     rows,
+    same_time_weeks_before,
     samples,
     selector,
     span_s,
     trend,
+    valid,
 )
 
 T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -305,3 +314,124 @@ def test_there_is_no_quantile_of_nothing() -> None:
     assert isnan(median([nan, inf]))
     with pytest.raises(ValueError, match="must be in"):
         quantile([1.0], 1.5)
+
+
+def counter(values: Sequence[float]) -> Series:
+    return Series({}, tuple(float(i) for i in range(len(values))), tuple(map(float, values)))
+
+
+def test_a_wrapped_counter_goes_on_and_a_restarted_one_begins_anew() -> None:
+    wrapped = counter([65_500, 65_530, 20, 50])
+    assert increase(wrapped, modulus=65_536, max_step=100) == 30 + 26 + 30
+    assert increase(wrapped) == 30 + 20 + 30
+    restarted = counter([40_000, 40_010, 5, 9])
+    assert increase(restarted, modulus=65_536, max_step=100) == 10 + 5 + 4
+
+
+@given(st.lists(st.integers(0, 500), min_size=2, max_size=50), st.integers(0, 65_535))
+def test_what_wraps_counts_everything(steps: list[int], first: int) -> None:
+    values = [first]
+    for step in steps:
+        values.append((values[-1] + step) % 65_536)
+    assert increase(counter(values), modulus=65_536, max_step=500) == sum(steps)
+
+
+def test_sentinels_are_no_values() -> None:
+    assert valid([1.0, nan, -1.0, 9999.0, inf, 0.0], sentinels=(-1, 9999)) == (1.0, 0.0)
+
+
+T0 = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def changes(*at: tuple[float, float]) -> Series:
+    return Series({}, tuple(T0.timestamp() + t for t, _ in at), tuple(value for _, value in at))
+
+
+def spans(state: Series, carry_s: float = 100) -> list[tuple[float, float, float]]:
+    origin = T0.timestamp()
+    found = held(state, T0, T0 + timedelta(seconds=60), carry_s=carry_s)
+    return [(one.start - origin, one.end - origin, one.value) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (changes(), []),
+        (changes((10, 1)), [(10, 60, 1)]),
+        (changes((-50, 1), (10, 0), (30, 1)), [(0, 10, 1), (10, 30, 0), (30, 60, 1)]),
+        (changes((0, 1)), [(0, 60, 1)]),
+        (changes((-100, 1)), [(0, 60, 1)]),
+        (changes((-101, 1)), []),
+        (changes((-101, 1), (20, 0)), [(20, 60, 0)]),
+        (changes((-5, 0), (10, 1), (20, 1), (30, 0)), [(0, 10, 0), (10, 30, 1), (30, 60, 0)]),
+        (changes((60, 1)), []),
+    ],
+)
+def test_a_state_holds_until_it_changes(
+    state: Series, expected: list[tuple[float, float, float]]
+) -> None:
+    assert spans(state) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-200, 100), st.integers(0, 1)), max_size=20, unique_by=lambda c: c[0]
+    )
+)
+def test_what_is_held_never_overlaps_nor_leaves_the_window(
+    events: list[tuple[int, int]],
+) -> None:
+    found = spans(changes(*sorted(events)))
+    assert all(0 <= start < end <= 60 for start, end, _ in found)
+    assert all(
+        one[1] < two[0] or (one[1] == two[0] and one[2] != two[2]) for one, two in pairwise(found)
+    )
+
+
+WORDS = {"CHUTE": "CH", "CELL": "RC"}
+WIDTH = {"CH": 3, "RC": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CH-007", "CH-007"),
+        ("ch7", "CH-007"),
+        ("Chute 7", "CH-007"),
+        ("chute_0007 sticks", "CH-007"),
+        ("Cell - 12", "RC-12"),
+        ("DRV-0", "DRV-0"),
+        ("the dock", "the dock"),
+        ("", ""),
+    ],
+)
+def test_an_asset_has_one_spelling(text: str, expected: str) -> None:
+    assert asset_id(text, words=WORDS, width=WIDTH) == expected
+
+
+def test_every_asset_in_free_text() -> None:
+    text = "Cell 3 gripper, feeds ch12 and CHUTE-013"
+    assert asset_ids(text, words=WORDS, width=WIDTH) == ("RC-03", "CH-012", "CH-013")
+
+
+class InZone:
+    """Only what `same_time_weeks_before` needs of a context."""
+
+    def __init__(self, zone: str) -> None:
+        self._zone = ZoneInfo(zone)
+
+    def wall_clock(self, moment: datetime) -> datetime:
+        return moment.astimezone(self._zone).replace(tzinfo=None)
+
+    def localise(self, text: str, *, fold: int = 0) -> datetime:
+        local = datetime.fromisoformat(text).replace(tzinfo=self._zone, fold=fold)
+        return local.astimezone(UTC)
+
+
+def test_a_weekly_slot_keeps_to_the_clocks_when_they_change() -> None:
+    moment = datetime(2026, 11, 4, 15, tzinfo=UTC)  # ten o'clock in New York
+    before = same_time_weeks_before(cast("Context", InZone("America/New_York")), moment, 2)
+    assert before == (
+        datetime(2026, 10, 28, 14, tzinfo=UTC),
+        datetime(2026, 10, 21, 14, tzinfo=UTC),
+    )
