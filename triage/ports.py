@@ -130,6 +130,13 @@ class AlertLog(Protocol):
         """Pending alerts accepted before `older_than` that no queue entry stands for."""
 
 
+class AlertView(Protocol):
+    """Reads alerts beside whoever decides them."""
+
+    async def stored(self, alert_id: AlertId) -> StoredAlert | None:
+        """The alert as it now is; no attempt is counted. None when it is unknown."""
+
+
 class CommitStatus(StrEnum):
     COMMITTED = "committed"
     ALREADY_DECIDED = "already_decided"

@@ -75,6 +75,19 @@ async def test_a_firing_alert_is_kept_as_it_came(store: Store, clock: HandClock)
     assert not alert.unmatched_resolve
 
 
+async def test_a_stored_alert_is_read_without_an_attempt(store: Store) -> None:
+    key = await id_of(store.alerts, arrival(severity=Severity.CRITICAL))
+    assert await store.alerts.stored(AlertId("absent")) is None
+    first, second = await store.alerts.stored(key), await store.alerts.stored(key)
+    assert first is not None
+    assert first.attempts == 0
+    assert second == first
+    assert await store.alerts.begin_attempt(key) == first
+    again = await store.alerts.stored(key)
+    assert again is not None
+    assert again.attempts == 1
+
+
 async def test_the_same_occurrence_is_known_and_another_start_is_new(store: Store) -> None:
     first = await one(store.alerts, arrival(starts_at_ns=1))
     again = await one(store.alerts, arrival(starts_at_ns=1))

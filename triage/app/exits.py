@@ -10,6 +10,8 @@ class Exit(IntEnum):
     FINDINGS = 1
     """It ran, and the answer is bad news: a fault found, an alert escalated, a ledger off."""
     USAGE = 2
+    UNRECORDED = 3
+    """No bad news, but some of what was asked could not be told for want of recorded answers."""
     UNAVAILABLE = 69
     """A daemon or address that is needed cannot be had."""
     INTERNAL = 70

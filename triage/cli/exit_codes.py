@@ -19,6 +19,7 @@ MEANINGS: Mapping[int, str] = MappingProxyType(
         Exit.FINDINGS: "it ran, and the answer is bad news: faults found, an alert\n"
         "      refused or escalated, a ledger that is off, nothing by this id",
         Exit.USAGE: "the command line cannot be understood, or a file it names",
+        Exit.UNRECORDED: "no bad news, but answers were not recorded that it rests on",
         Exit.UNAVAILABLE: "a daemon, address, store or file that is needed is not there",
         Exit.INTERNAL: "a fault of triage, or a tool that blocked the event loop",
         Exit.UNFINISHED: "stopped with alerts still being decided; they are kept",

@@ -14,6 +14,7 @@ import orjson
 import typer
 
 from triage.app.exits import Exit
+from triage.app.golden_file import golden_schema
 from triage.app.settings import settings_schema
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed
@@ -25,7 +26,7 @@ from triage.sop.schema import sites_schema, sop_schema
 
 application = options.application()
 
-FILES = ("triage.toml", "sop.yaml", "sites.yaml", "README.md")
+FILES = ("triage.toml", "sop.yaml", "sites.yaml", "golden/scrapes.yaml", "README.md")
 TOOLS = ("obs_target_down", "rc_whole_job_down", "obs_scrape_slow")
 LIBRARY = "tools_lib"
 MAKER = "triage init"
@@ -69,7 +70,12 @@ def init(
 def _contents() -> Mapping[str, bytes]:
     """Path in the project to the file's bytes; tools are made apart."""
     skeleton = _skeleton()
-    schemas = {"sop": sop_schema(), "sites": sites_schema(), "config": settings_schema()}
+    schemas = {
+        "sop": sop_schema(),
+        "sites": sites_schema(),
+        "config": settings_schema(),
+        "golden": golden_schema(),
+    }
     return {
         **{name: skeleton.joinpath(name).read_bytes() for name in FILES},
         **{
@@ -121,6 +127,7 @@ def _tell_next_steps(folder: Path) -> None:
 
   cd {where}
   triage check --connect     # is all well, and does Prometheus answer?
+  triage test                # does the procedure still decide what golden/ says?
   triage serve               # listens on 127.0.0.1:9797, for programs of this machine
 
 and in another terminal:

@@ -29,6 +29,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "serve": "Take alerts in over HTTP, decide them, store and send it.",
         "run": "Decide one payload's alerts here and now, and show the walk.",
         "decisions": "Read stored decisions.",
+        "replay": "Make stored decisions again, and show which would change and why.",
+        "test": "Run golden cases: alerts whose decisions must stay as they are.",
         "tools": "Look at the tools, and change which version is active.",
         "ledger": "Count what was accepted and what became of it.",
         "schema": "Print the JSON Schema of a file you write, for editors.",

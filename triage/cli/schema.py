@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from triage.app.golden_file import golden_schema
 from triage.app.settings import settings_schema
 from triage.cli import options
 from triage.cli.output import print_json
@@ -21,6 +22,7 @@ class SchemaName(StrEnum):
     SOP = "sop"
     SITES = "sites"
     CONFIG = "config"
+    GOLDEN = "golden"
 
 
 SCHEMAS: Mapping[SchemaName, Callable[[], dict[str, Any]]] = MappingProxyType(
@@ -28,13 +30,16 @@ SCHEMAS: Mapping[SchemaName, Callable[[], dict[str, Any]]] = MappingProxyType(
         SchemaName.SOP: sop_schema,
         SchemaName.SITES: sites_schema,
         SchemaName.CONFIG: settings_schema,
+        SchemaName.GOLDEN: golden_schema,
     }
 )
 
 
 @application.command()
 def schema(
-    name: Annotated[SchemaName, typer.Argument(help="Of which file.", metavar="sop|sites|config")],
+    name: Annotated[
+        SchemaName, typer.Argument(help="Of which file.", metavar="sop|sites|config|golden")
+    ],
 ) -> None:
     """Print the JSON Schema of a file you write, for editors.
 

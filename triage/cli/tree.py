@@ -91,7 +91,7 @@ def _add_node(
     if node["explanation"]:
         leaf.add(_text(node["explanation"], style="italic"))
     for clause in node["clauses"]:
-        leaf.add(_clause(clause))
+        leaf.add(clause_text(clause))
     for key, who in (("tool_failure", "the tool failed"), ("failure", "failed")):
         failure = node[key]
         if failure is not None:
@@ -111,14 +111,14 @@ def _origin(node: Document) -> str:
     return ", ".join([*parts, f"{node['elapsed_ms']:.1f} ms"])
 
 
-def _clause(clause: Document) -> Text:
+def clause_text(clause: Document) -> Text:
     mark, style = _HOLDS[clause["holds"]]
-    line = _text(clause["name"], ": ", _value(clause["observed"]), " ", clause["op"], " ")
+    line = _text(clause["name"], ": ", shown(clause["observed"]), " ", clause["op"], " ")
     unit = f" {clause['unit']}" if clause["unit"] else ""
-    return line.append_text(_text(_value(clause["threshold"]), unit, " ")).append(mark, style=style)
+    return line.append_text(_text(shown(clause["threshold"]), unit, " ")).append(mark, style=style)
 
 
-def _value(value: object) -> str:
+def shown(value: object) -> str:
     match value:
         case None:
             return "nothing"
@@ -159,7 +159,7 @@ def query_text(query: Document) -> str:
             name = f"{name} {query['quantile']}" if "quantile" in query else name
             return f"{source}: {name} of {query['selector']} in ({query['start']}, {query['end']}]"
         case "rows":
-            params = ", ".join(f"{k}={_value(v)}" for k, v in query["params"].items())
+            params = ", ".join(f"{k}={shown(v)}" for k, v in query["params"].items())
             return f"{source}: {query['sql']}" + (f" with {params}" if params else "")
         case _:
             arguments = ", ".join(f"{k}={v!r}" for k, v in query["arguments"].items())

@@ -141,6 +141,7 @@ HEAVY = ("sqlalchemy", "alembic", "mcp", "httpx", "starlette", "uvicorn")
         ("serve", (*HEAVY, "triage.cli.tree", "triage.cli.output")),
         ("decisions", HEAVY),
         ("run", HEAVY),
+        ("test", HEAVY),
     ],
 )
 def test_a_command_does_not_import_what_only_others_need(

@@ -63,7 +63,8 @@ _UNHELD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqliteAlertLog:
-    """See `triage.ports.AlertLog`. `retry_after_s` is what an overloaded sender is told."""
+    """See `triage.ports.AlertLog` and `AlertView`. `retry_after_s` is what an overloaded sender is
+    told."""
 
     writer: Writer
     readers: Readers
@@ -94,6 +95,9 @@ class SqliteAlertLog:
             return _load(transaction, alert_id, counted)
 
         return await self.writer.run(Simple(begin), durable=False)
+
+    async def stored(self, alert_id: AlertId) -> StoredAlert | None:
+        return await self.readers.run(lambda transaction: _load(transaction, alert_id, 0))
 
     async def dead_letter(self, alert_id: AlertId, reason: str, detail: str) -> bool:
         now = to_us(self.clock.now())
