@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_PAIR = re.compile(r"([A-Za-z]+)[\s_-]*([0-9]+)")
+_PAIR = re.compile(r"([A-Za-z]+)[ _-]?([0-9]+)")
 
 
 def asset_id(text: str, *, words: Mapping[str, str], width: Mapping[str, int]) -> str:
     """The first asset named in `text`, in its one spelling; `text` as it is when it names none.
 
-    An asset is letters and a number: `words` maps what the letters may say in upper case to the
+    An asset is letters and a number, with a space, `-`, `_` or nothing between: `words` maps what the letters may say in upper case to the
     id's prefix (CHUTE to CH), `width` a prefix to the digits of its number (CH to 3; 1 where it
     says nothing). `ch7`, `Chute 7` and `CH-007` are then all `CH-007`.
     """
