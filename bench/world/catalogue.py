@@ -21,7 +21,7 @@ class Kind(StrEnum):
     COUNTER = "counter"
     """Canonical values are what was counted since the sample before, integers."""
     STATE = "state"
-    """0 or 1, a sample at each change only."""
+    """0 or 1, a sample at each change only; but a chute's state is repeated every three hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

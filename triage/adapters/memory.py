@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import floor, fsum, inf, isnan, nan
 
 from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
@@ -109,31 +109,44 @@ class MemorySeries:
         }
 
     def __call__(self, query: Query) -> Answer:
-        if not isinstance(query, Samples | Aggregate):
-            raise ToolFailed(
-                ToolFailure.QUERY_REJECTED,
-                "series in memory take samples and aggregate queries,"
-                f" not {type(query).__name__.lower()}",
-            )
-        _check(query)
-        start, end = query.start.timestamp(), query.end.timestamp()
+        return answered(query, self._windows)
+
+    def _windows(self, selector: str, start: float, end: float) -> list[Series]:
         found = []
-        for series in self._series.get(query.selector, ()):
+        for series in self._series.get(selector, ()):
             first, behind = bisect_right(series.times, start), bisect_right(series.times, end)
             if first < behind:
                 window = Series(
                     series.labels, series.times[first:behind], series.values[first:behind]
                 )
                 found.append(window)
-        if isinstance(query, Samples):
-            return tuple(found)
-        return tuple(
-            Reading(
-                {label: text for label, text in series.labels.items() if label != "__name__"},
-                _folded(query, series.values),
-            )
-            for series in found
+        return found
+
+
+def answered(query: Query, select: Callable[[str, float, float], Iterable[Series]]) -> Answer:
+    """The answer to a metric query from raw samples, aggregates as PromQL folds them.
+
+    `select` takes a selector, start and end, seconds since the epoch, and gives the series that
+    have samples in (start, end], those samples only, in the order of their labels. Raises
+    ToolFailed for another kind of query and for a window that means nothing.
+    """
+    if not isinstance(query, Samples | Aggregate):
+        raise ToolFailed(
+            ToolFailure.QUERY_REJECTED,
+            "series in memory take samples and aggregate queries,"
+            f" not {type(query).__name__.lower()}",
         )
+    _check(query)
+    found = select(query.selector, query.start.timestamp(), query.end.timestamp())
+    if isinstance(query, Samples):
+        return tuple(found)
+    return tuple(
+        Reading(
+            {label: text for label, text in series.labels.items() if label != "__name__"},
+            _folded(query, series.values),
+        )
+        for series in found
+    )
 
 
 def _check(query: Samples | Aggregate) -> None:

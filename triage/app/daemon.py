@@ -33,6 +33,7 @@ from triage.clock import SystemClock
 from triage.engine.engine import Engine, EngineOptions
 from triage.errors import ConfigError, StoreError
 from triage.library import quarantine
+from triage.library.ahead import Ahead
 from triage.ports import Clock
 from triage.telemetry.metrics import Metrics
 from triage.telemetry.state_metrics import LaneUse
@@ -50,12 +51,24 @@ class Daemon:
     anything was accepted."""
 
     def __init__(
-        self, *, config: Path, override: Mapping[str, str], settings: Settings, clock: Clock
+        self,
+        *,
+        config: Path,
+        override: Mapping[str, str],
+        settings: Settings,
+        clock: Clock,
+        ahead: Ahead | None = None,
     ) -> None:
+        self._ahead = ahead
         self._settings = settings
         self._clock = clock
         self._data = data_folder(settings)
-        self._files = Files(config=config, quarantine=self._data.quarantine, override=override)
+        self._files = Files(
+            config=config,
+            quarantine=self._data.quarantine,
+            linted=self._data.linted,
+            override=override,
+        )
         self._log = structlog.get_logger("triage.daemon")
         self._stop = asyncio.Event()
         self._draining = False
@@ -69,6 +82,8 @@ class Daemon:
         began = time.monotonic()
         settings = self._settings
         async with AsyncExitStack() as stack:
+            if self._ahead is not None:
+                stack.callback(self._ahead.close)
             listener = bind(settings.http)
             stack.callback(listener.close)
             store = self._store = await Store.open(
@@ -87,7 +102,8 @@ class Daemon:
                 pool=SourcePool(self._clock, self._metrics.sources),
                 metrics=self._metrics,
             )
-            await current.start()
+            await current.start(self._ahead)
+            self._ahead = None
             stack.push_async_callback(current.close)
             self._metrics.runtime.lanes.watch(self._lane_use)
             worker = self._worker(store, current)
@@ -340,8 +356,10 @@ class Daemon:
             quarantine.add(self._data.quarantine, blocked.tool_sha256, "it blocked the event loop")
 
 
-async def serve(config: Path, override: Mapping[str, str], settings: Settings) -> Exit:
-    """Raises ConfigError when it cannot start."""
+async def serve(
+    config: Path, override: Mapping[str, str], settings: Settings, ahead: Ahead | None = None
+) -> Exit:
+    """Raises ConfigError when it cannot start. `ahead` was begun for the settings' library."""
     return await Daemon(
-        config=config, override=override, settings=settings, clock=SystemClock()
+        config=config, override=override, settings=settings, clock=SystemClock(), ahead=ahead
     ).run()

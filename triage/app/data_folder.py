@@ -22,6 +22,10 @@ class DataFolder:
         return self.path / "quarantine.json"
 
     @property
+    def linted(self) -> Path:
+        return self.path / "linted"
+
+    @property
     def tool_mark(self) -> Path:
         return self.path / "running-tool"
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from triage.app.settings import Settings
 from triage.errors import Finding, InvalidFiles
+from triage.library.ahead import Ahead
 from triage.library.catalogue import Library
 from triage.library.check import check_parents
 from triage.library.loader import load_library
+from triage.library.memory import Memory
 from triage.sop.load import check_sop
 from triage.sop.procedure import Sop
 from triage.sop.reading import read_file
@@ -42,28 +44,45 @@ class Loaded:
     warnings: tuple[Finding, ...]
 
 
-def check_procedure(settings: Settings, quarantined: Mapping[str, str] | None = None) -> Procedure:
-    """Everything that is wrong, as far as it can be read. Blocking: reads files."""
+def check_procedure(
+    settings: Settings,
+    quarantined: Mapping[str, str] | None = None,
+    *,
+    memory: Memory | None = None,
+    ahead: Ahead | None = None,
+) -> Procedure:
+    """Everything that is wrong, as far as it can be read. Blocking: reads files.
+
+    `memory` and `ahead` are the library's: what the load before left, what was begun already.
+    """
     findings: list[Finding] = []
     sop = _sop(settings.sop.file, findings)
     if sop is None:
         return Procedure(sop=None, sites=None, library=None, findings=tuple(findings))
     sites = _sites(settings.sop.sites, sop, findings)
     findings += _undeclared_sources(sop, settings)
-    library = load_library(settings.sop.library, sop, quarantined=quarantined)
+    library = load_library(
+        settings.sop.library, sop, quarantined=quarantined, memory=memory, ahead=ahead
+    )
     for finding in library.findings:
         findings.append(finding)
     findings += check_parents(settings.sop.library, sop, library)
     return Procedure(sop=sop, sites=sites, library=library, findings=tuple(findings))
 
 
-def load_procedure(settings: Settings, quarantined: Mapping[str, str] | None = None) -> Loaded:
+def load_procedure(
+    settings: Settings,
+    quarantined: Mapping[str, str] | None = None,
+    *,
+    memory: Memory | None = None,
+    ahead: Ahead | None = None,
+) -> Loaded:
     """Raises InvalidFiles with every finding when one is an error.
 
     With `sop.allow_broken_tools` a node without a usable tool is a warning: it will fail, or be
     answered by the fallback.
     """
-    procedure = check_procedure(settings, quarantined)
+    procedure = check_procedure(settings, quarantined, memory=memory, ahead=ahead)
     errors = procedure.errors
     if settings.sop.allow_broken_tools and procedure.library is not None:
         broken = {f for f in procedure.library.findings if f.where in procedure.library.broken}

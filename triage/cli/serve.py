@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
 from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed
+from triage.library.ahead import begin
 from triage.telemetry import logs
 
 LISTEN = "TRIAGE_HTTP__LISTEN"
@@ -45,6 +47,8 @@ def serve(
     log = settings.log
     automatic: logs.LogFormat = "console" if sys.stderr.isatty() else "json"
     logs.configure(format=automatic if log.format == "auto" else log.format, level=log.level)
+    # Before the imports: on a second core, a large library is compiled while they go on here.
+    ahead = begin(settings.sop.library, passed=data_folder(settings).linted)
     import uvloop
 
     from triage.app.daemon import serve as run
@@ -53,7 +57,7 @@ def serve(
     gc.freeze()
     gc.enable()
     try:
-        code = uvloop.run(run(config, override, settings))
+        code = uvloop.run(run(config, override, settings, ahead))
     except CannotListen as error:
         raise CommandFailed(str(error), Exit.UNAVAILABLE) from None
     raise typer.Exit(code)

@@ -20,6 +20,9 @@ from triage.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MANIFEST_NAME = "tool.toml"
+MANIFEST_LIMIT = 1 << 20  # bytes; about 4,000 acts of history
+
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
@@ -46,11 +49,15 @@ def within(root: Path, path: Path) -> Path:
 
     `path` is `root` joined with plain names.
     """
-    for part in (path, *path.parents):
-        if part == root:
-            return path
-        if part.is_symlink():
+    # Strings and not paths: a load looks at thousands, and each `Path` costs as much as the look.
+    top, part = str(root), str(path)
+    while part != top and not os.path.islink(part):  # noqa: PTH114 - see above
+        above = os.path.dirname(part) or "."  # noqa: PTH120 - see above
+        if above == part:
             break
+        part = above
+    if part == top:
+        return path
     real_root = os.path.realpath(root)
     real = os.path.realpath(path)
     if real != real_root and not real.startswith(real_root.rstrip(os.sep) + os.sep):
@@ -73,15 +80,26 @@ def read_bounded(path: Path, *, root: Path, limit: int) -> bytes:
     except OSError as error:
         problem = error.strerror or str(error)
         raise Unreadable(path, f"cannot be opened: {problem}", "make it readable") from error
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise Unreadable(path, "is not a regular file", "put the file itself there")
         try:
-            body = file.read(limit + 1)
+            body = _read(descriptor, expected=status.st_size, limit=limit + 1)
         except OSError as error:
             raise Unreadable(path, f"cannot be read: {error.strerror}", "check the disk") from error
+    finally:
+        os.close(descriptor)
     if len(body) > limit:
         raise Unreadable(path, f"is larger than {limit} bytes", "it must be smaller")
+    return body
+
+
+def _read(descriptor: int, *, expected: int, limit: int) -> bytes:
+    """All there is, at most `limit` bytes; `expected` saves memory, and may be wrong."""
+    body = os.read(descriptor, min(expected + 1, limit))
+    while len(body) < limit and (more := os.read(descriptor, limit - len(body))):
+        body += more
     return body
 
 

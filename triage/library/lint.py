@@ -46,6 +46,9 @@ _WATCHED = frozenset(
     }
 )
 
+_LEAVES = frozenset({ast.Load, ast.Store, ast.Del, ast.Constant})
+"""Nothing to watch in them nor below them, and half of all there is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -97,12 +100,14 @@ class Lint:
                 for alias in node.names:
                     self._modules[alias.asname or alias.name] = alias.name
         for node in nodes:
-            yield from self._judge(node)
+            if type(node) is ast.Name:  # half of what is watched, and hardly ever at fault
+                if node.id in rules.FORBIDDEN_NAMES or node.id.startswith("__"):
+                    yield from self._name(node)
+            else:
+                yield from self._judge(node)
 
     def _judge(self, node: ast.AST) -> Iterator[Fault]:  # noqa: PLR0911, PLR0912 - one case a kind of node
         match node:
-            case ast.Name():
-                return self._name(node)
             case ast.Attribute():
                 return self._attribute(node)
             case ast.Call():
@@ -210,9 +215,12 @@ def _watched(tree: ast.AST) -> list[ast.AST]:
     found = [tree]
     for node in found:
         for value in node.__dict__.values():
-            if isinstance(value, list):
-                found += [item for item in value if isinstance(item, ast.AST)]
-            elif isinstance(value, ast.AST) and type(value) is not ast.Load:
+            kind = type(value)
+            if kind is int or kind is str:
+                continue
+            if kind is list:
+                found += [i for i in value if isinstance(i, ast.AST) and type(i) not in _LEAVES]
+            elif isinstance(value, ast.AST) and kind not in _LEAVES:
                 found.append(value)
     return [node for node in found if type(node) in _WATCHED]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triage.errors import Finding, InvalidFiles, ToolFailed, ToolFailure
-from triage.library import rules
+from triage.library import linted, rules
+from triage.library.ahead import Ahead
 from triage.library.catalogue import Library, Tool
 from triage.library.files import Unreadable, is_folder_name, read_bounded
 from triage.library.manifest import (
@@ -19,17 +20,20 @@ from triage.library.manifest import (
     ManifestVersion,
     VersionStatus,
     manifest_path,
-    read_manifest,
+    parse_manifest,
+    read_manifest_bytes,
     source_path,
     unreadable,
 )
-from triage.library.policy import SOURCE_LIMIT, Checked, check_source
+from triage.library.memory import Checks, Memory, Ready, Remembered
+from triage.library.policy import SOURCE_LIMIT
 from triage.model.canonical import sha256_hex
 from triage.model.decision import NodeId
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from triage.library.memory import Source
     from triage.sop.procedure import Node, Sop
 
 __all__ = ["Library", "Tool", "load_library", "read_source", "stale_finding", "strange_folders"]
@@ -38,24 +42,30 @@ Quarantined = Mapping[str, str]
 """SHA-256 of a tool's source to the reason it may not run."""
 
 
-def load_library(root: Path, sop: Sop, *, quarantined: Quarantined | None = None) -> Library:
+def load_library(
+    root: Path,
+    sop: Sop,
+    *,
+    quarantined: Quarantined | None = None,
+    memory: Memory | None = None,
+    ahead: Ahead | None = None,
+) -> Library:
     """Every node's active tool, or why there is none. Raises nothing for what the files hold.
 
     Blocks for file reads and about 2 ms of CPU a distinct source: call it off the event loop.
+    `memory` is of the load before, and is brought up to this one. `ahead` has been started for
+    this root and is used up.
     """
     if not root.is_dir():
         return _nothing(root, sop)
-    load = _Load(root, quarantined or {})
-    tools: dict[NodeId, Tool] = {}
-    broken: dict[NodeId, ToolFailed] = {}
-    for node in sop.nodes.values():
-        entry = load.tool(node)
-        if isinstance(entry, Tool):
-            tools[node.node] = entry
-        else:
-            broken[node.node] = entry
+    load = _Load(root, quarantined or {}, memory.latest if memory else Remembered())
+    loaded = load.tools(sop, ahead)
+    if memory is not None:
+        memory.latest = load.remembered()
     return Library(
-        tools=tools, broken=broken, findings=(*load.findings, *strange_folders(root, sop))
+        tools={node: entry for node, entry in loaded.items() if isinstance(entry, Tool)},
+        broken={node: entry for node, entry in loaded.items() if isinstance(entry, ToolFailed)},
+        findings=(*load.findings, *strange_folders(root, sop)),
     )
 
 
@@ -108,19 +118,67 @@ class _Broken(Exception):
         self.findings = findings
 
 
-class _Load:
-    """State of one load: what was found, and compiled sources by hash."""
+class _Found(NamedTuple):
+    """A node's active version and its verified source."""
 
-    def __init__(self, root: Path, quarantined: Quarantined) -> None:
+    node: Node
+    version: ManifestVersion
+    body: bytes
+
+    @property
+    def source(self) -> Source:
+        return (self.version.sha256, self.version.dynamic)
+
+
+class _Load:
+    """State of one load: `findings` in the order of the nodes, and what is left for the next."""
+
+    def __init__(self, root: Path, quarantined: Quarantined, before: Remembered) -> None:
         self.findings: list[Finding] = []
         self._root = root
         self._quarantined = quarantined
-        self._compiled: dict[tuple[str, bool], Checked] = {}
+        self._before = before.of(root)
+        self._checks = Checks(self._before.passed, {})
+        self._manifests: dict[NodeId, tuple[bytes, Manifest]] = {}
+        self._made: dict[tuple[NodeId, Source], Ready] = {}
         self._builtins = {**rules.SAFE_BUILTINS, "__import__": _import_allowed}
 
-    def tool(self, node: Node) -> Tool | ToolFailed:
+    def tools(self, sop: Sop, ahead: Ahead | None) -> dict[NodeId, Tool | ToolFailed]:
+        """In the SOP's order: first every file is read, so that all there is to compile is
+        known at once."""
+        found: dict[NodeId, _Found | _Broken] = {}
+        for node in sop.nodes.values():
+            try:
+                found[node.node] = self._find(node)
+            except _Broken as broken:
+                found[node.node] = broken
+        done = {} if ahead is None else dict(ahead.results())
+        new = {
+            one.source: one.node.node
+            for one in found.values()
+            if isinstance(one, _Found) and (one.node.node, one.source) not in self._before.ready
+        }
+        left = [node for source, node in new.items() if source not in done]
+        done.update(Ahead(self._root, left).start().results())
+        self._checks = Checks(self._before.passed, done)
+        return {node: self._tool(one) for node, one in found.items()}
+
+    def remembered(self) -> Remembered:
+        """What this load leaves for the next."""
+        return Remembered(
+            root=self._root,
+            manifests=self._manifests,
+            ready=self._made,
+            passed=frozenset(
+                linted.key(*source) for (_, source), one in self._made.items() if not one.findings
+            ),
+        )
+
+    def _tool(self, found: _Found | _Broken) -> Tool | ToolFailed:
         try:
-            return self._tool(node)
+            if isinstance(found, _Broken):
+                raise found
+            return self._ready(found)
         except _Broken as broken:
             self.findings += broken.findings
             return ToolFailed(broken.failure, self._detail(broken.findings))
@@ -131,12 +189,12 @@ class _Load:
         first = str(next((f for f in findings if not f.warning), findings[0]))
         return first.replace(prefix, self._root.name, 1) if first.startswith(prefix) else first
 
-    def _tool(self, node: Node) -> Tool:
+    def _find(self, node: Node) -> _Found:
         manifest = self._manifest(node)
         version = self._active(node, manifest)
         path = source_path(self._root, node.node, version.version)
         try:
-            source = read_source(self._root, node.node, version)
+            body = read_source(self._root, node.node, version)
         except Unreadable as error:
             failure = ToolFailure.MISSING if error.missing else ToolFailure.TAMPERED
             raise _Broken(failure, unreadable(error, node.node)) from None
@@ -152,8 +210,17 @@ class _Load:
                     warning=True,
                 ),
             )
-        code = self._code(node, version, source)
-        queries, evaluate = self._functions(node, version, code)
+        return _Found(node, version, body)
+
+    def _ready(self, found: _Found) -> Tool:
+        node, version = found.node, found.version
+        key = (node.node, found.source)
+        ready = self._before.ready.get(key)
+        if ready is None:
+            code, findings = self._code(found)
+            ready = Ready(*self._functions(node, version, code), findings)
+        self._made[key] = ready
+        self.findings += ready.findings
         stale = version.sop_text_sha256 != node.text_sha256
         if stale:
             self.findings.append(stale_finding(self._root, node.node, version.version))
@@ -163,8 +230,8 @@ class _Load:
             sha256=version.sha256,
             dynamic=version.dynamic,
             reads_parents=tuple(NodeId(parent) for parent in version.reads_parents),
-            queries=queries,
-            evaluate=evaluate,
+            queries=ready.queries,
+            evaluate=ready.evaluate,
             stale=stale,
             status=version.status,
         )
@@ -182,7 +249,10 @@ class _Load:
                 ),
             )
         try:
-            return read_manifest(self._root, node.node)[0]
+            body = read_manifest_bytes(self._root, node.node)
+            known = self._before.manifests.get(node.node)
+            if known is None or known[0] != body:
+                known = (body, parse_manifest(body, file=path, node=node.node))
         except Unreadable as error:
             if not error.missing:
                 raise _Broken(ToolFailure.TAMPERED, unreadable(error, node.node)) from None
@@ -198,6 +268,8 @@ class _Load:
         except InvalidFiles as error:
             # A manifest that contradicts itself vouches for nothing.
             raise _Broken(ToolFailure.TAMPERED, *error.findings) from None
+        self._manifests[node.node] = known
+        return known[1]
 
     def _active(self, node: Node, manifest: Manifest) -> ManifestVersion:
         version = manifest.active_version
@@ -218,34 +290,28 @@ class _Load:
             ),
         )
 
-    def _code(self, node: Node, version: ManifestVersion, source: bytes) -> CodeType:
+    def _code(self, found: _Found) -> tuple[CodeType, tuple[Finding, ...]]:
         """Equal sources are compiled once; their tracebacks name the first file of them."""
-        key = (version.sha256, version.dynamic)
-        path = source_path(self._root, node.node, version.version)
-        checked = self._compiled.get(key)
-        if checked is None:
-            checked = self._compiled[key] = check_source(
-                source,
-                file=f"{self._root.name}/{node.node}/v{version.version}.py",
-                node=node.node,
-                dynamic=version.dynamic,
-            )
-        findings = [
+        node, number = found.node.node, found.version.version
+        path = source_path(self._root, node, number)
+        checked = self._checks.check(
+            found.source, found.body, file=f"{self._root.name}/{node}/v{number}.py", node=node
+        )
+        findings = tuple(
             Finding(
                 file=str(path),
-                line=found.line,
-                where=node.node,
-                problem=found.problem,
-                fix=found.fix,
-                warning=found.warning,
+                line=fault.line,
+                where=node,
+                problem=fault.problem,
+                fix=fault.fix,
+                warning=fault.warning,
             )
-            for found in checked.findings
-        ]
+            for fault in checked.findings
+        )
         if checked.code is None:
             # `promote` lints too, so an active version that fails was not promoted by it.
             raise _Broken(ToolFailure.TAMPERED, *findings)
-        self.findings += findings
-        return checked.code
+        return checked.code, findings
 
     def _functions(
         self, node: Node, version: ManifestVersion, code: CodeType
@@ -285,6 +351,9 @@ class _Load:
         return queries, evaluate
 
 
+_IMPORTED_BY_C = frozenset({"time", "_strptime"})
+
+
 def _import_allowed(
     name: str,
     globals_: Mapping[str, object] | None = None,
@@ -292,6 +361,10 @@ def _import_allowed(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> ModuleType:
+    if isinstance(fromlist, list) and name in _IMPORTED_BY_C:
+        # PyImport_Import, and no import statement: it looks up the builtins of the frame that
+        # called strftime, and keeps the module from the tool.
+        return __import__(name)
     if level or name not in rules.ALLOWED_IMPORTS:
         raise ImportError(f"tools may not import {name!r}")
     return __import__(name, globals_, locals_, fromlist or (), level)

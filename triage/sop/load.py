@@ -53,7 +53,11 @@ def check_sop(body: bytes, file: str) -> tuple[Sop | None, list[Finding]]:
     findings.sort(key=lambda finding: finding.line)
     if any(not finding.warning for finding in findings):
         return None, findings
-    return _procedure(shaped.file, located, sha256_hex(body)), findings
+    sop = _procedure(shaped.file, located, sha256_hex(body))
+    located.discard()
+    while shaped.file.nodes:  # entry by entry, as `discard` does
+        shaped.file.nodes.popitem()
+    return sop, findings
 
 
 def _procedure(file: SopFile, located: Located, sha256: str) -> Sop:

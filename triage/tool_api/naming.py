@@ -11,9 +11,10 @@ _PAIR = re.compile(r"([A-Za-z]+)[ _-]?([0-9]+)")
 def asset_id(text: str, *, words: Mapping[str, str], width: Mapping[str, int]) -> str:
     """The first asset named in `text`, in its one spelling; `text` as it is when it names none.
 
-    An asset is letters and a number, with a space, `-`, `_` or nothing between: `words` maps what the letters may say in upper case to the
-    id's prefix (CHUTE to CH), `width` a prefix to the digits of its number (CH to 3; 1 where it
-    says nothing). `ch7`, `Chute 7` and `CH-007` are then all `CH-007`.
+    An asset is letters and a number, with a space, `-`, `_` or nothing between: `words` maps what
+    the letters may say in upper case to the id's prefix (CHUTE to CH), `width` a prefix to the
+    digits of its number (CH to 3; 1 where it says nothing). `ch7`, `Chute 7` and `CH-007` are then
+    all `CH-007`.
     """
     found = _PAIR.search(text)
     return _spelled(found[1], found[2], words, width) if found is not None else text

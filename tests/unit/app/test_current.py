@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.daemon import Project, good_tool
+from tests.daemon import AT, Project, good_tool
 from tests.unit.evaluation.world import sample
 from triage.adapters.memory import MemorySource
 from triage.app import sources as app_sources
@@ -15,8 +18,14 @@ from triage.app.current import Current, Files
 from triage.app.sources import SourcePool
 from triage.clock import SystemClock
 from triage.errors import ConfigError, InvalidFiles
-from triage.library import quarantine
+from triage.library import linted, quarantine
+from triage.library.lifecycle import add_version, promote
+from triage.library.policy import Checked, check_source
+from triage.model.decision import NodeId
+from triage.sop.load import load_sop
 from triage.telemetry.metrics import Metrics
+
+A, B = NodeId("a"), NodeId("b")
 
 
 class Opened(MemorySource):
@@ -48,12 +57,25 @@ class Bench:
             quarantine=self.project.folder / "quarantine.json",
             override={},
         )
-        self.current = Current(
+        self.current = self.another()
+
+    def another(self) -> Current:
+        """What the next process of the same files would have."""
+        return Current(
             files=self.files,
             settings=self.files.settings(),
             pool=SourcePool(SystemClock(), self.metrics.sources),
             metrics=self.metrics,
         )
+
+    def promote(self, name: str, source: str) -> None:
+        root, sop, node = (
+            self.project.folder / "tools_lib",
+            load_sop(self.project.sop),
+            NodeId(name),
+        )
+        number = add_version(root, sop, node, source.encode(), maker="test", at=AT)
+        promote(root, sop, node, number, by="test", at=AT)
 
     def configure(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -195,3 +217,97 @@ async def test_the_environment_wins_over_the_file_at_a_reload_too(
     monkeypatch.setenv("TRIAGE_SOURCES__METRICS__URL", "http://env:3")
     await bench.current.reload()
     assert bench.events[1:] == [("open", "http://env:3"), ("close", "http://one:1")]
+
+
+# --- what a reload does again -------------------------------------------------------------------
+
+
+async def test_a_reload_keeps_what_did_not_change(bench: Bench) -> None:
+    bench.project.nodes = {"a": good_tool(), "b": good_tool("other")}
+    bench.project.write()
+    await bench.current.start()
+    before = bench.current.snapshots.current.library.tools
+    bench.promote("b", good_tool("third"))
+    await bench.current.reload()
+    after = bench.current.snapshots.current.library.tools
+    assert after[A].evaluate is before[A].evaluate
+    assert after[B].evaluate is not before[B].evaluate
+    assert after[B].sha256 != before[B].sha256
+
+
+async def test_a_tool_that_was_tampered_with_after_the_start_is_refused(bench: Bench) -> None:
+    await bench.current.start()
+    source = bench.project.folder / "tools_lib/a/v1.py"
+    body = source.read_bytes()
+    source.write_bytes(body + b"\n")
+    with pytest.raises(InvalidFiles, match="not what was approved"):
+        await bench.current.reload()
+    source.write_bytes(body)
+    await bench.current.reload()
+
+
+async def test_an_attempt_keeps_the_snapshot_that_a_reload_replaced(bench: Bench) -> None:
+    await bench.current.start()
+    pinned = bench.current.snapshots.pin()
+    bench.project.nodes = {"b": good_tool("other")}
+    bench.project.write()
+    await bench.current.reload()
+    assert (list(pinned.sop.nodes), list(pinned.sop.steps)) == ([A], [A])
+    assert list(pinned.library.tools) == [A]
+    assert pinned.downstream == {"al_a": (A,)}
+    await bench.current.snapshots.release(pinned)
+
+
+async def test_metrics_follow_the_nodes(bench: Bench) -> None:
+    await bench.current.start()
+    bench.metrics.nodes.cell("a").record("true", "tool", 0.1)
+    bench.project.nodes = {"b": good_tool("other")}
+    bench.project.write()
+    await bench.current.reload()
+    labels = {"verdict": "true", "answered_by": "tool"}
+    assert sample(bench.metrics, "triage_node_verdicts_total", node="b", **labels) == 0
+    text = bench.metrics.render()[0].decode()
+    assert 'node="b"' in text
+    assert 'node="a"' not in text
+
+
+async def test_lints_are_remembered_from_one_process_to_the_next(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = bench.project.folder / "linted"
+    bench.files = replace(bench.files, linted=file)
+    await bench.another().start()
+    assert len(linted.read(file)) == 1
+    seen: list[bool] = []
+
+    def checking(source: bytes, *, linted: bool = False, **more: Any) -> Checked:
+        seen.append(linted)
+        return check_source(source, linted=linted, **more)
+
+    monkeypatch.setattr("triage.library.memory.check_source", checking)
+    await bench.another().start()
+    assert seen == [True]
+    # A reload adds what is new to it.
+    current = bench.another()
+    await current.start()
+    bench.promote("a", good_tool("third"))
+    await current.reload()
+    assert seen == [True, True, False]
+    assert len(linted.read(file)) == 1
+
+
+async def test_a_start_goes_on_when_lints_cannot_be_remembered(bench: Bench) -> None:
+    bench.files = replace(bench.files, linted=bench.project.folder / "nowhere" / "linted")
+    current = bench.another()
+    await current.start()
+    assert list(current.snapshots.current.library.tools) == [A]
+
+
+async def test_the_collector_is_left_as_it_was(bench: Bench) -> None:
+    before = gc.get_threshold(), sys.getswitchinterval(), gc.isenabled()
+    await bench.current.start()
+    await bench.current.reload()
+    bench.project.sop.write_text("sop: [")
+    with pytest.raises(ConfigError):
+        await bench.current.reload()
+    assert (gc.get_threshold(), sys.getswitchinterval(), gc.isenabled()) == before

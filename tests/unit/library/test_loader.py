@@ -15,7 +15,7 @@ from tests.unit.library.building import AT, DYNAMIC, GOOD, add_active, node, sop
 from triage.errors import ToolFailed, ToolFailure
 from triage.library.catalogue import Library, Tool
 from triage.library.lifecycle import add_version
-from triage.library.loader import load_library
+from triage.library.loader import _import_allowed, load_library
 from triage.model.canonical import sha256_hex
 from triage.model.decision import NodeId
 from triage.model.query import Answer, Query, Rows, Series
@@ -356,3 +356,44 @@ def test_arbitrary_bytes_as_manifest_are_one_broken_tool(
     (root / N).mkdir(parents=True)
     (root / N / "tool.toml").write_bytes(body)
     assert failure_of(load_library(root, ONE)).failure is ToolFailure.TAMPERED
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "timestamp.strftime('%Y-%m-%dT%H:%M:%SZ')",
+        "format(timestamp, '%H:%M')",
+        "datetime.strptime('2026-11-01', '%Y-%m-%d').isoformat()",
+        "datetime.fromisoformat('2026-11-01T00:00:00Z').isoformat()",
+        "json.dumps(json.loads('[1.5]'))",
+        "re.sub('a', 'b', 'aa')",
+        "str(decimal.Decimal('1.5'))",
+    ],
+)
+def test_what_the_allowed_modules_import_themselves_is_theirs(root: Path, expression: str) -> None:
+    source = f"""\
+import decimal
+import json
+import re
+from datetime import datetime
+
+from triage.tool_api import Context, Query, Verdict, no_data
+
+
+def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query]:
+    return []
+
+
+def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
+    decimal, json, re
+    return no_data({expression})
+"""
+    put(root, source.encode())
+    verdict = tool_of(load_library(root, ONE)).evaluate("w", AT, FakeContext(given=()))
+    assert verdict.explanation
+
+
+def test_a_module_is_not_had_by_asking_as_c_does(root: Path) -> None:
+    for name in ("time", "_strptime"):
+        with pytest.raises(ImportError, match="tools may not import"):
+            exec(f"import {name}", {"__builtins__": {"__import__": _import_allowed}})  # noqa: S102 - what a tool would do

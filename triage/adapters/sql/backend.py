@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+    from collections.abc import Mapping
 
+    from sqlalchemy import TextClause
+
+    from triage.adapters.sql.collect import Collector
     from triage.errors import SourceFailed, ToolFailed
 
 CONNECT_TIMEOUT_S = 10.0
 """For one attempt; an ask that waits for it has its own, shorter limit."""
+
+BATCH = 200
+"""Rows held beyond the limit at most, and one trip to a server."""
+
+PREPARED = 256
+"""Statements kept parsed; a library has fewer queries."""
+
+NO_TABLE = "the statement returned no table: this source only reads"
 
 
 @dataclass(slots=True)
@@ -30,20 +41,23 @@ class Stop:
 
 
 class Backend(Protocol):
-    """One kind of database. `engine` hands out read-only connections."""
-
-    @property
-    def engine(self) -> AsyncEngine: ...
+    """One kind of database, asked through connections that can only read."""
 
     @property
     def version_sql(self) -> str: ...
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What the driver raises that SQLAlchemy does not wrap, for `failure` to judge."""
+        """What `read` raises that SQLAlchemy does not wrap, for `failure` to judge."""
 
-    async def limit(self, connection: AsyncConnection, stop: Stop) -> None:
-        """Make the database itself end the next query when `stop` is due."""
+    async def read(
+        self, statement: TextClause, params: Mapping[str, Any], stop: Stop, into: Collector
+    ) -> None:
+        """Run one query into `into`. The database itself ends it when `stop` is due. Cancelled,
+        it returns at once or when the connection is whole again."""
 
     def failure(self, error: Exception) -> ToolFailed | SourceFailed:
         """Who is at fault for what the driver raised. The text may hold credentials still."""
+
+    async def close(self) -> None:
+        """End every connection and thread."""

@@ -16,13 +16,18 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from triage.adapters.sql.backend import CONNECT_TIMEOUT_S, Stop
+from triage.adapters.sql.backend import BATCH, CONNECT_TIMEOUT_S, Stop
 from triage.adapters.sql.values import json_value
 from triage.errors import ConfigError, SourceFailed, SourceFailure, ToolFailed, ToolFailure
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import TextClause
     from sqlalchemy.engine import URL
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+    from triage.adapters.sql.collect import Collector
 
 _URL_OPTIONS = ("application_name", "host", "options", "port", "sslmode")
 
@@ -41,7 +46,7 @@ class PostgresBackend:
             raise ConfigError(
                 "a postgresql:// source needs the asyncpg driver: pip install 'triage[postgres]'"
             ) from None
-        # A cursor's later batches, and what `limit` does, come past SQLAlchemy's wrapping.
+        # A cursor's later batches, and what `_limit` does, come past SQLAlchemy's wrapping.
         self.errors: tuple[type[Exception], ...] = (
             asyncpg.PostgresError,
             asyncpg.InterfaceError,
@@ -77,7 +82,23 @@ class PostgresBackend:
         event.listen(self.engine.sync_engine, "connect", _prepare)
         event.listen(self.engine.sync_engine, "checkout", _refuse_closed)
 
-    async def limit(self, connection: AsyncConnection, stop: Stop) -> None:
+    async def read(
+        self, statement: TextClause, params: Mapping[str, Any], stop: Stop, into: Collector
+    ) -> None:
+        async with self.engine.connect() as connection:
+            await self._limit(connection, stop)
+            async with connection.stream(
+                statement, params, execution_options={"yield_per": BATCH}
+            ) as result:
+                into.columns(list(result.keys()))
+                async for batch in result.partitions(BATCH):
+                    into.batch(batch)
+
+    async def close(self) -> None:
+        await self.engine.dispose()
+
+    async def _limit(self, connection: AsyncConnection, stop: Stop) -> None:
+        """Make the server end the next query when `stop` is due."""
         left_ms = int((stop.at - time.monotonic()) * 1000)
         # Not prepared: every limit is another text, and would push queries out of the cache.
         # Opening the transaction first makes SET LOCAL end with it.
@@ -87,7 +108,7 @@ class PostgresBackend:
         await driver.execute(f"SET LOCAL statement_timeout = {max(left_ms, 1)}")
 
     def failure(self, error: Exception) -> ToolFailed | SourceFailed:
-        # asyncpg's own errors reach us unwrapped from `limit`, wrapped from everywhere else.
+        # asyncpg's own errors reach us unwrapped from `_limit`, wrapped from everywhere else.
         cause = error.orig if isinstance(error, DBAPIError) else error
         message = str(cause).split("[SQL:", 1)[0].strip()
         # The adapter prefixes the class, which says nothing a person could use.

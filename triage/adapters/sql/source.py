@@ -10,22 +10,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, quote_plus
 
-import orjson
-
-from triage.adapters.sql.backend import Backend, Stop
-from triage.adapters.sql.values import NoJsonForm, json_value
+from triage.adapters.sql.backend import NO_TABLE, PREPARED, Backend, Stop
+from triage.adapters.sql.collect import Collector
 from triage.errors import ConfigError, SourceFailed, SourceFailure, ToolFailed, ToolFailure
-from triage.model.canonical import canonical_json
 from triage.model.query import Answer, Query, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from sqlalchemy import TextClause
     from sqlalchemy.engine import URL
 
-_BATCH = 200  # rows held beyond the limit at most, and one trip to the server
-_PREPARED = 256  # statements kept parsed; a library has fewer queries
 _DETAIL = 500  # characters of a database's message that are worth storing with a decision
 _CLOSING_S = 5.0
 
@@ -98,7 +93,7 @@ class SqlSource:
             self._backend = _backend(url, self._pool_size)
         except ConfigError as error:
             raise ConfigError(self._clean(f"source {self._name!r}: {error}")) from None
-        self._parse = lru_cache(_PREPARED)(_parse)
+        self._parse = lru_cache(PREPARED)(_parse)
         self._driver_errors = (SQLAlchemyError, *self._backend.errors, *_PLAIN_ERRORS)
         self._no_table = ResourceClosedError
 
@@ -146,63 +141,19 @@ class SqlSource:
         if self._running:
             await asyncio.wait(tuple(self._running), timeout=_CLOSING_S)
         if backend is not None:
-            await backend.engine.dispose()
+            await backend.close()
 
     async def _run(
         self, backend: Backend, statement: TextClause, params: dict[str, Any], stop: Stop
     ) -> tuple[dict[str, Any], ...]:
-        async with backend.engine.connect() as connection:
-            await backend.limit(connection, stop)
-            async with connection.stream(
-                statement,
-                params,
-                execution_options={"yield_per": _BATCH, "sqlite_raw_colnames": True},
-            ) as result:
-                columns = self._columns(list(result.keys()))
-                rows: list[dict[str, Any]] = []
-                size = 0
-                async for batch in result.partitions(_BATCH):
-                    body = self._encode(columns, batch)
-                    size += len(body)
-                    # Decoding what was encoded makes a live answer the recorded one, to the
-                    # order of its keys.
-                    rows.extend(orjson.loads(body))
-                    self._bound(len(rows), size)
-                return tuple(rows)
-
-    def _columns(self, names: list[str]) -> list[str]:
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
-            raise self._rejected(f"two columns are called {min(twice)!r}: rename one with AS")
-        return names
-
-    def _encode(self, columns: list[str], batch: Sequence[Any]) -> bytes:
-        try:
-            rows = [
-                {name: json_value(value) for name, value in zip(columns, row, strict=True)}
-                for row in batch
-            ]
-        except NoJsonForm as error:
-            name = next(n for row in batch for n, v in zip(columns, row, strict=True) if _bad(v))
-            raise self._rejected(
-                f"column {name!r} holds {error}, which has no JSON form: cast it to text"
-            ) from None
-        try:
-            return canonical_json(rows)
-        except TypeError as error:
-            raise self._rejected(f"a value has no JSON form: {error}") from None
-
-    def _bound(self, rows: int, size: int) -> None:
-        if rows > self._max_rows:
-            problem = f"more than {self._max_rows} rows"
-        elif size > self._max_bytes:
-            problem = f"more than {self._max_bytes} bytes"
-        else:
-            return
-        raise ToolFailed(
-            ToolFailure.ANSWER_TOO_LARGE,
-            f"source {self._name!r}: {problem}: aggregate in the query, or narrow it",
+        into = Collector(
+            name=self._name,
+            max_rows=self._max_rows,
+            max_bytes=self._max_bytes,
+            rejected=self._rejected,
         )
+        await backend.read(statement, params, stop, into)
+        return tuple(into.rows)
 
     def _outcome(self, backend: Backend, task: asyncio.Task[tuple[dict[str, Any], ...]]) -> Answer:
         try:
@@ -217,7 +168,7 @@ class SqlSource:
 
     def _judge(self, backend: Backend, error: Exception) -> ToolFailed | SourceFailed:
         if isinstance(error, self._no_table):
-            return self._rejected("the statement returned no table: this source only reads")
+            return self._rejected(NO_TABLE)
         match error:
             case OverflowError() | UnicodeError():
                 return self._rejected(f"a parameter cannot be sent: {error}")
@@ -309,11 +260,3 @@ def _secrets(url: URL) -> tuple[str, ...]:
     found += [quote(secret, safe="") for secret in found] + [quote_plus(s) for s in found]
     # Longest first: a quoted form may contain the plain one.
     return tuple(sorted(set(found), key=len, reverse=True))
-
-
-def _bad(value: Any) -> bool:
-    try:
-        json_value(value)
-    except NoJsonForm:
-        return True
-    return False

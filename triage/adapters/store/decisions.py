@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, insert, literal, or_, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from triage.adapters.store.cursor import decode_cursor, encode_cursor
 from triage.adapters.store.evidence import load_evidence, pack, purge_some, store_evidence
 from triage.adapters.store.outbox import post
+from triage.adapters.store.pages import find_page
 from triage.adapters.store.readers import Readers
 from triage.adapters.store.schema import ALERTS, DECISIONS, from_us, to_us
 from triage.adapters.store.transaction import Transaction
@@ -33,7 +34,7 @@ from triage.ports import (
 )
 
 PAGE_LIMIT = 1000
-_NOT_IN_HEAD = ("nodes", "edges", "dropped_actions")
+NOT_IN_HEAD = ("nodes", "edges", "dropped_actions")
 _LARGE_BYTES = 128 * 1024  # above this, compressing would keep other commits waiting: 1 ms and more
 _PURGE_STEP = 200  # bodies deleted in one transaction, so that commits get in between
 
@@ -49,28 +50,6 @@ _NEW_DECISION = insert(DECISIONS)
 _GET = select(DECISIONS.c.body, DECISIONS.c.decided_at).where(
     DECISIONS.c.alert_id == bindparam("wanted")
 )
-_PAGE = (
-    select(DECISIONS.c.head, DECISIONS.c.decided_at, DECISIONS.c.alert_id)
-    .where(
-        *(
-            or_(
-                bindparam(f"its_{name}") == literal(""),
-                DECISIONS.c[name] == bindparam(f"its_{name}"),
-            )
-            for name in ("outcome", "alarm", "site")
-        ),
-        DECISIONS.c.decided_at >= bindparam("since"),
-        DECISIONS.c.decided_at < bindparam("until"),
-        DECISIONS.c.decided_at <= bindparam("from_at"),
-        or_(
-            DECISIONS.c.decided_at < bindparam("from_at"),
-            DECISIONS.c.alert_id < bindparam("from_id"),
-        ),
-    )
-    .order_by(DECISIONS.c.decided_at.desc(), DECISIONS.c.alert_id.desc())
-    .limit(bindparam("at_most"))
-)
-
 _FIRST = -(2**63)
 _LAST = 2**63 - 1
 
@@ -93,7 +72,7 @@ class Commit:
             return
         document = decision_document(self.decision)
         self._body = pack(canonical_json(document))
-        for name in _NOT_IN_HEAD:
+        for name in NOT_IN_HEAD:
             document.pop(name)
         self._head = canonical_json(document).decode()
         self._packed = [(digest, pack(body)) for digest, body in self.evidence.items()]
@@ -166,16 +145,14 @@ class SqliteDecisionLog:
 
         def load(transaction: Transaction) -> DecisionPage:
             from_at, from_id = decode_cursor(transaction, cursor) if cursor else (_LAST, "")
-            found = transaction.rows(
-                _PAGE,
-                its_outcome=wanted.outcome,
-                its_alarm=wanted.alarm,
-                its_site=wanted.site,
+            until = _LAST if wanted.until is None else to_us(wanted.until)
+            found = find_page(
+                transaction,
+                {"alarm": wanted.alarm, "site": wanted.site, "outcome": wanted.outcome},
                 since=_FIRST if wanted.since is None else to_us(wanted.since),
-                until=_LAST if wanted.until is None else to_us(wanted.until),
-                from_at=from_at,
-                from_id=from_id,
-                at_most=limit + 1,
+                newest=min(from_at, until - 1),
+                after=(from_at, from_id),
+                limit=limit + 1,
             )
             shown = found[:limit]
             more = len(found) > limit

@@ -107,6 +107,9 @@ DECISIONS = Table(
     Column("head", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Index("ix_decisions_decided_at", "decided_at", "alert_id"),
+    Index("ix_decisions_outcome", "outcome", "decided_at", "alert_id"),
+    Index("ix_decisions_alarm", "alarm", "decided_at", "alert_id"),
+    Index("ix_decisions_site", "site", "decided_at", "alert_id"),
 )
 
 EVIDENCE = Table(

@@ -1,0 +1,127 @@
+"""What a page costs does not grow with the store. Counted in SQLite's own steps, not in time."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bench import specimen
+from bench.fill import fill
+from tests.contract.store_world import HandClock
+from triage.adapters.store import Store
+from triage.adapters.store.file import StoreFile
+from triage.ports import DecisionFilter
+
+SMALL, LARGE = 500, 8_000
+SITE, ALARM = "site-1", "al_03"
+
+FILTERS = {
+    "all": DecisionFilter(),
+    "an outcome": DecisionFilter(outcome=specimen.RARE_OUTCOME),
+    "an alarm": DecisionFilter(alarm=specimen.RARE_ALARM),
+    "a site": DecisionFilter(site=specimen.RARE_SITE),
+    "an outcome of a site": DecisionFilter(outcome=specimen.RARE_OUTCOME, site=SITE),
+    "an outcome of an alarm": DecisionFilter(outcome=specimen.RARE_OUTCOME, alarm=ALARM),
+    "a rare alarm of a site": DecisionFilter(alarm=specimen.RARE_ALARM, site=SITE),
+    "an alarm of a rare site": DecisionFilter(alarm=ALARM, site=specimen.RARE_SITE),
+    "all three": DecisionFilter(outcome=specimen.RARE_OUTCOME, alarm=ALARM, site=SITE),
+}
+
+
+@dataclass(slots=True)
+class Steps:
+    """Instructions of SQLite's virtual machine, in hundreds, over all readers."""
+
+    count: int = 0
+
+    def step(self) -> int:
+        self.count += 1
+        return 0
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    counted = Steps()
+    connect = StoreFile.connect
+
+    def counting(file: StoreFile, *, read_only: bool) -> sqlite3.Connection:
+        connection = connect(file, read_only=read_only)
+        if read_only:
+            connection.set_progress_handler(counted.step, 100)
+        return connection
+
+    monkeypatch.setattr(StoreFile, "connect", counting)
+    return counted
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    folder = tmp_path_factory.mktemp("growth")
+    made = {}
+    for size in (SMALL, LARGE):
+        made[size] = folder / f"{size}.db"
+        fill(made[size], size, lambda _done, _of: None)
+    return made
+
+
+async def _cost(store: Store, steps: Steps, wanted: DecisionFilter, cursor: str = "") -> int:
+    before = steps.count
+    page = await store.decisions.page(wanted, cursor=cursor, limit=50)
+    assert page.decisions or "site" in repr(wanted)
+    return steps.count - before
+
+
+@pytest.mark.parametrize("name", FILTERS)
+async def test_a_filtered_page_reads_what_it_shows(
+    files: dict[int, Path], steps: Steps, name: str
+) -> None:
+    costs = {}
+    for size, path in files.items():
+        store = await Store.open(path, clock=HandClock())
+        try:
+            costs[size] = await _cost(store, steps, FILTERS[name])
+        finally:
+            await store.close()
+    # Finding the rarest of several filters counts a hundred decisions of each.
+    assert costs[LARGE] <= 1.5 * costs[SMALL] + 30, costs
+
+
+async def test_a_deep_page_reads_nothing_of_the_newer_ones(
+    files: dict[int, Path], steps: Steps
+) -> None:
+    store = await Store.open(files[LARGE], clock=HandClock())
+    try:
+        old = specimen.identity(100, LARGE).decided_at
+        there = await store.decisions.page(DecisionFilter(until=old), cursor="", limit=1)
+        first = await _cost(store, steps, DecisionFilter())
+        deep = await _cost(store, steps, DecisionFilter(), there.cursor)
+        page = await store.decisions.page(DecisionFilter(), cursor=there.cursor, limit=1)
+        assert [one["alert_id"] for one in page.decisions] == [
+            specimen.identity(98, LARGE).alert_id
+        ]
+    finally:
+        await store.close()
+    assert deep <= 1.5 * first + 5, (first, deep)
+
+
+async def test_until_and_the_cursor_bound_a_page_together(files: dict[int, Path]) -> None:
+    """`until` excludes its own instant, on the pages after the first as well."""
+    store = await Store.open(files[SMALL], clock=HandClock())
+    try:
+        wanted = DecisionFilter(
+            since=specimen.identity(10, SMALL).decided_at,
+            until=specimen.identity(15, SMALL).decided_at,
+        )
+        shown: list[str] = []
+        cursor = ""
+        for _ in range(3):
+            page = await store.decisions.page(wanted, cursor=cursor, limit=2)
+            shown += [one["alert_id"] for one in page.decisions]
+            cursor = page.cursor
+        assert cursor == ""
+        assert shown == [specimen.identity(n, SMALL).alert_id for n in range(14, 9, -1)]
+    finally:
+        await store.close()
