@@ -3,24 +3,136 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import uvloop
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
-from bench import overhead, prefetch, start
+from bench import overhead, prefetch, record, start
 from bench.servers import MissingServer
 
 application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How often the contenders take turns.")]
+Count = Callable[[int, int], None]
+
+
+class Mode(StrEnum):
+    layer = "layer"
+    subtree = "subtree"
+
+
+# --- the dock ---------------------------------------------------------------------------------
+
+
+@application.command("replay")
+def replay_command(
+    alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 1500,
+    json_file: JsonFile = None,
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="On the world that nothing was developed on.")
+    ] = False,
+    prefetch_mode: Annotated[
+        Mode, typer.Option("--prefetch", help="Ask a layer's queries at once, or the subtree's.")
+    ] = Mode.layer,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Alerts per second, as a Poisson process; 0: no waiting.")
+    ] = 0.0,
+    at_once: Annotated[int, typer.Option(min=1, help="Alerts under way at once.")] = 1,
+    plots: Annotated[Path | None, typer.Option(help="Folder to write pictures into.")] = None,
+) -> None:
+    """The dock's historical alerts, decided and scored.
+
+    Against the annotator's decisions, and against the faults that truly were. Ends with 1 when a
+    decision is not the annotator's.
+    """
+    # The dock needs numpy and a second of imports; the other commands do not.
+    from bench import history, history_report
+    from bench.world.world import OPEN_SEED, SEALED_SEED
+
+    history_report.quiet()
+    seed = SEALED_SEED if sealed else OPEN_SEED
+    with _counting("alerts") as count:
+        run = uvloop.run(
+            history.replay(
+                count=alerts,
+                seed=seed,
+                prefetch=prefetch_mode.value,
+                at_once=at_once,
+                rate_per_s=rate,
+                progress=count,
+                say=_say,
+            )
+        )
+    figures = history.figures(run)
+    history_report.print_report(run, figures)
+    if plots is not None:
+        name = "sealed" if sealed else "open"
+        for path in history_report.plot(run, figures, plots, name):
+            _say(str(path))
+    _write(figures, json_file)
+    if figures["errors"]:
+        raise typer.Exit(1)
+
+
+@application.command("cases")
+def cases_command(json_file: JsonFile = None) -> None:
+    """Every tool against its labelled cases, and the cases against mutants of the tools."""
+    from bench import cases
+
+    with _counting("tools") as count:
+        figures = cases.measure(progress=count)
+    _report("cases", figures, json_file)
+
+
+@application.command("real-servers")
+def real_servers_command(json_file: JsonFile = None) -> None:
+    """150 alerts on a real Prometheus and PostgreSQL, and on the embedded sources."""
+    from bench import history_report, real_servers
+
+    history_report.quiet()
+    with _counting("alerts") as count, _servers_needed():
+        figures = real_servers.measure(progress=count, say=_say)
+    _report("real servers", figures, json_file)
+
+
+@application.command("growth")
+def growth_command(
+    json_file: JsonFile = None,
+    decisions: Annotated[
+        int, typer.Option(min=1000, help="Decisions in the large store.")
+    ] = 1_000_000,
+) -> None:
+    """An SOP of 4,400 nodes, and a store of a million decisions."""
+    from bench import growth, growth_store
+    from bench.dock import ROOT
+
+    with _counting("SOP") as count:
+        figures = growth.measure_sop(ROOT, count)
+    with _counting("store") as count:
+        figures |= growth_store.measure_store(decisions, count)
+    _report("growth", figures, json_file)
+
+
+@application.command("load")
+def load_command(json_file: JsonFile = None) -> None:
+    """The highest rate that one daemon sustains, and its latency below it."""
+    from bench import load
+
+    with _counting("trials") as count:
+        figures = load.measure_load(progress=count)
+    _report("load", figures, json_file)
+
+
+# --- the engine -------------------------------------------------------------------------------
 
 
 @application.command("overhead")
@@ -34,14 +146,9 @@ def overhead_command(
     On the standard library's event loop, which is where both peers live; `--uvloop` uses the
     daemon's own.
     """
-    with _progress() as progress:
-        task = progress.add_task("walks", total=None)
-        run = uvloop.run if on_uvloop else asyncio.run
-        figures = run(
-            overhead.measure(
-                rounds, lambda done, of: progress.update(task, completed=done, total=of)
-            )
-        )
+    run = uvloop.run if on_uvloop else asyncio.run
+    with _counting("walks") as count:
+        figures = run(overhead.measure(rounds, count))
     figures["event_loop"] = "uvloop" if on_uvloop else "asyncio"
     _report("engine overhead", figures, json_file)
 
@@ -49,31 +156,42 @@ def overhead_command(
 @application.command("prefetch")
 def prefetch_command(json_file: JsonFile = None, rounds: Rounds = prefetch.ROUNDS) -> None:
     """`prefetch = subtree` against `layer` on a real Prometheus: latency and source load."""
-    with _progress() as progress:
-        task = progress.add_task("decisions", total=None)
-        try:
-            figures = prefetch.measure(
-                rounds, lambda done, of: progress.update(task, completed=done, total=of)
-            )
-        except MissingServer as error:
-            Console(stderr=True).print(str(error))
-            raise typer.Exit(1) from None
+    with _counting("decisions") as count, _servers_needed():
+        figures = prefetch.measure(rounds, count)
     _report("prefetch", figures, json_file)
 
 
 @application.command("start")
 def start_command(json_file: JsonFile = None, rounds: Rounds = start.ROUNDS) -> None:
     """Time until the daemon is ready, and what it keeps resident when idle."""
-    with _progress() as progress:
-        task = progress.add_task("starts", total=None)
-        figures = start.measure(
-            rounds, lambda done, of: progress.update(task, completed=done, total=of)
-        )
+    with _counting("starts") as count:
+        figures = start.measure(rounds, count)
     _report("start", figures, json_file)
 
 
-def _progress() -> Progress:
-    return Progress(console=Console(stderr=True), disable=not sys.stderr.isatty())
+# --- saying it --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _counting(what: str) -> Iterator[Count]:
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, of: progress.update(task, completed=done, total=of)
+
+
+@contextmanager
+def _servers_needed() -> Iterator[None]:
+    try:
+        yield
+    except MissingServer as error:
+        _say(str(error))
+        raise typer.Exit(1) from None
+
+
+def _say(text: str) -> None:
+    Console(stderr=True).print(text, highlight=False)
 
 
 def _report(title: str, figures: Mapping[str, Any], json_file: Path | None) -> None:
@@ -81,8 +199,12 @@ def _report(title: str, figures: Mapping[str, Any], json_file: Path | None) -> N
     for name, value in figures.items():
         table.add_row(name, str(value))
     Console().print(table)
+    _write(figures, json_file)
+
+
+def _write(figures: Mapping[str, Any], json_file: Path | None) -> None:
     if json_file is not None:
-        json_file.write_text(json.dumps(figures, indent=2) + "\n")
+        record.write(json_file, figures)
 
 
 if __name__ == "__main__":

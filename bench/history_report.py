@@ -12,6 +12,7 @@ from rich.table import Table
 
 from bench.history import History
 from bench.score import EXPLAIN, Difference
+from triage.telemetry.logs import configure
 
 SHOWN_DIFFERENCES = 10
 
@@ -193,6 +194,11 @@ def _right(history: History, figures: Mapping[str, Any], path: Path) -> Path:
 
 def _nodes(decided: Any) -> list[str]:
     return [result.node for result in decided.decision.nodes]
+
+
+def quiet() -> None:
+    """A line of log a decision is for a daemon; here only what went wrong is of interest."""
+    configure(format="console", level="warning")
 
 
 def print_report(history: History, figures: Mapping[str, Any]) -> None:

@@ -19,6 +19,37 @@ AFTERGLOW_S = 3600
 
 Z_95 = 1.959963984540054
 
+_LATE = ("al_chute_full", "al_container_lag", "al_staging_over", "al_departure_risk")
+_CELL = ("al_pick_fail_high", "al_robot_cell_down", "al_induct_rate_low")
+CAUSES: Mapping[str, frozenset[str]] = {
+    f"rc_{fault}": frozenset(alarms)
+    for fault, alarms in {
+        "safety_stop": ("al_robot_cell_down", "al_sorter_stopped"),
+        "drive_fault": ("al_drive_warning", "al_robot_cell_down", "al_sorter_stopped"),
+        "drive_overload": ("al_drive_warning", "al_jam_repeat"),
+        "air_pressure_low": ("al_pick_fail_high", "al_divert_fail_high", "al_recirc_high"),
+        "photo_eye_dirty": ("al_jam_repeat", "al_infeed_backup", "al_chute_full"),
+        "scan_lens_dirty": ("al_no_read_high", "al_recirc_high"),
+        "label_print_poor": ("al_no_read_high", "al_recirc_high"),
+        "gap_loss": ("al_jam_repeat", "al_no_read_high", "al_recirc_high"),
+        "no_destination": ("al_recirc_high", "al_divert_fail_high"),
+        "divert_worn": ("al_divert_fail_high", "al_recirc_high"),
+        "cup_worn": _CELL,
+        "vacuum_filter_clogged": _CELL,
+        "vision_degraded": _CELL,
+        "item_mix_hard": ("al_pick_fail_high", "al_no_read_high", "al_jam_repeat"),
+        "container_short": ("al_chute_full", "al_container_lag"),
+        "trailer_absent": ("al_chute_full", "al_staging_over", "al_departure_risk"),
+        "door_fault": ("al_staging_over", "al_departure_risk"),
+        "labor_short": _LATE,
+        "volume_over_plan": (*_LATE, "al_infeed_backup"),
+        "upstream_stop": ("al_induct_rate_low", "al_departure_risk"),
+        "carriers_out": ("al_induct_rate_low", "al_infeed_backup"),
+        "tracking_slip": ("al_divert_fail_high", "al_recirc_high", "al_sorter_stopped"),
+    }.items()
+}
+"""The alarms that a fault raises, by its signature and what it does up and down the flow."""
+
 
 # --- against the annotator --------------------------------------------------------------------
 
@@ -97,7 +128,8 @@ class Rate:
 class LatentScore:
     """`precision`: of the root causes named, those that a fault of that kind, on that asset or on
     one that holds it or lies in it, had caused. `recall`: of the faults that were on at the alert,
-    on its own asset or the whole site, and that the alarm's tree has a node for, those named.
+    on its own asset or the whole site, that raise this alarm (CAUSES) and that the alarm's tree
+    has a node for, those named.
 
     `misses` and `false_alarms` count (root cause, why); the whys are in `explain`.
     """
@@ -141,6 +173,7 @@ def latent_score(
             if (
                 one.end >= alert.at
                 and node in reachable[alert.alarm]
+                and alert.alarm in CAUSES.get(node, ())
                 and related(one.asset, alert.entity)
             ):
                 hit = node in causes

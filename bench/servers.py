@@ -179,10 +179,16 @@ class Prometheus(Server):
         """Writes samples of the past into the data folder, before the server starts."""
         dump = self.folder / "backfill.om"
         dump.write_text(openmetrics(series))
+        self.backfill_file(dump)
+
+    def backfill_file(self, dump: Path, *, block_hours: int = 2) -> None:
+        """The same from a file of OpenMetrics text. The text is read once for every block, so
+        what spans weeks wants long ones: 2 h times a power of three."""
         done = subprocess.run(
             [
                 binary("promtool", package="prometheus"),
                 *("tsdb", "create-blocks-from", "openmetrics"),
+                f"--max-block-duration={block_hours}h",
                 str(dump),
                 str(self.folder / "data"),
             ],

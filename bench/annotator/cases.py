@@ -315,13 +315,23 @@ def _choose(found: Sequence[_Found], turns: Sequence[_Found], rng: Random) -> li
             else:
                 left.append(one)
     by_episode = Counter(one.episode for one in (*turns, *chosen))
-    # A second and third look at the rest, so that no episode dominates.
-    for most in (PER_EPISODE, 2 * PER_EPISODE, MOST):
+    # A second and third look at the rest, scarce verdicts before plentiful ones, and no episode
+    # more often than it must be.
+    looks = [
+        (share, most)
+        for share in (PER_VERDICT, MOST)
+        for most in (PER_EPISODE, 2 * PER_EPISODE, MOST)
+    ]
+    taken = set(chosen)
+    for share, most in looks:
         for one in left:
+            value = one.judged.value
             if len(chosen) + len(turns) >= PER_VERDICT * len(VALUES):
                 return chosen
-            if by_episode[one.episode] < most and one not in chosen:
+            if one not in taken and have[value] < share and by_episode[one.episode] < most:
+                have[value] += 1
                 by_episode[one.episode] += 1
+                taken.add(one)
                 chosen.append(one)
     return chosen
 

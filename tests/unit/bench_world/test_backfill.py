@@ -15,7 +15,7 @@ from bench.world.metrics import WorldMetrics
 from bench.world.series import CanonicalSeries
 from bench.world.served import ServedSeries
 from tests.unit.bench_world.small_minutes import small_minutes
-from triage.model.query import Samples
+from triage.model.query import Query, Samples
 from triage.tool_api import aggregate, call, rows, samples
 
 FIRED_AT = datetime.fromtimestamp(EPOCH + 7200, UTC)
@@ -35,7 +35,7 @@ def served() -> ServedSeries:
 
 
 def test_windows_are_joined_by_metric() -> None:
-    queries = [
+    queries: list[Query] = [
         samples("metrics", 'dock_recirc_pct{site="FC1"}', FIRED_AT, 900),
         aggregate("metrics", 'dock_recirc_pct{site="FC1",asset="LS-1"}', FIRED_AT, 1800, "max"),
         samples("metrics", "dock_cell_leak", FIRED_AT, 60),

@@ -39,6 +39,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+@pytest.fixture
+def passed(tmp_path: Path) -> Path:
+    """Where there are no verdicts yet."""
+    return tmp_path / "linted"
+
+
 def put(root: Path, name: str, source: bytes) -> None:
     (root / name / "v1.py").write_bytes(source)
     file = root / name / "tool.toml"
@@ -46,9 +52,9 @@ def put(root: Path, name: str, source: bytes) -> None:
 
 
 def test_what_comes_of_it_is_what_the_loader_makes_itself(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, passed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = begin(root)
+    begun = begin(root, passed=passed)
     results = begun.results()
     assert set(results) == {
         (sha256_hex(GOOD), False),
@@ -56,7 +62,7 @@ def test_what_comes_of_it_is_what_the_loader_makes_itself(
         (sha256_hex(DYNAMIC), True),
         (sha256_hex(FORBIDDEN), False),
     }
-    helped = load_library(root, SOP, ahead=begin(root))
+    helped = load_library(root, SOP, ahead=begin(root, passed=passed))
     monkeypatch.setattr(ahead, "WORTH_IT", 1_000)
     alone = load_library(root, SOP)
     assert helped.findings == alone.findings
@@ -72,8 +78,8 @@ def test_a_loader_without_help_begins_it(root: Path) -> None:
     assert set(library.tools) == {"obs_a", "obs_b", "obs_c"}
 
 
-def test_a_file_that_changes_afterwards_is_refused(root: Path) -> None:
-    begun = begin(root)
+def test_a_file_that_changes_afterwards_is_refused(root: Path, passed: Path) -> None:
+    begun = begin(root, passed=passed)
     begun.results()
     (root / "obs_a" / "v1.py").write_bytes(GOOD + b"\n")
     failed = load_library(root, SOP, ahead=begun).broken["obs_a"]  # type: ignore[index]  # a NodeId
@@ -82,27 +88,35 @@ def test_a_file_that_changes_afterwards_is_refused(root: Path) -> None:
 
 
 def test_processes_that_die_cost_nothing_but_time(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, passed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = begin(root)
+    begun = begin(root, passed=passed)
     begun.close()
     assert set(load_library(root, SOP, ahead=begun).tools) == {"obs_a", "obs_b", "obs_c"}
     monkeypatch.setattr("sys.executable", "/bin/false")
-    assert set(load_library(root, SOP, ahead=begin(root)).tools) == {"obs_a", "obs_b", "obs_c"}
+    assert set(load_library(root, SOP, ahead=begin(root, passed=passed)).tools) == {
+        "obs_a",
+        "obs_b",
+        "obs_c",
+    }
     monkeypatch.setattr("sys.executable", str(root / "no such program"))
-    assert set(load_library(root, SOP, ahead=begin(root)).tools) == {"obs_a", "obs_b", "obs_c"}
+    assert set(load_library(root, SOP, ahead=begin(root, passed=passed)).tools) == {
+        "obs_a",
+        "obs_b",
+        "obs_c",
+    }
 
 
 def test_a_small_library_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     assert Ahead(tmp_path, ["a"]).start().results() == {}
-    assert begin(tmp_path / "nothing").results() == {}
+    assert begin(tmp_path / "nothing", passed=tmp_path / "linted").results() == {}
 
 
-def asked(root: Path, *batches: list[str], passed: Path | None = None) -> list[list[object]]:
+def asked(root: Path, *batches: list[str]) -> list[list[object]]:
     """What the process answers, in this one."""
     answers = io.BytesIO()
-    serve([json.dumps(batch).encode() for batch in batches], answers, root, passed)
+    serve([json.dumps(batch).encode() for batch in batches], answers, root)
     answers.seek(0)
     found = []
     while length := int.from_bytes(answers.read(ahead.LENGTH_BYTES), "big"):
@@ -131,12 +145,11 @@ def test_equal_sources_are_told_once(root: Path) -> None:
     assert (len(first), len(second)) == (1, 0)
 
 
-def test_a_source_that_passed_before_is_not_linted(root: Path, tmp_path: Path) -> None:
-    file = tmp_path / "linted"
-    linted.write(file, [linted.key(sha256_hex(FORBIDDEN), False)])
-    [[with_verdict]] = asked(root, ["obs_d"], passed=file)
-    [[without]] = asked(root, ["obs_d"])
-    assert isinstance(with_verdict, tuple)
-    assert isinstance(without, tuple)
-    assert with_verdict[2] is not None
-    assert without[2] is None
+def test_a_library_that_was_loaded_before_starts_no_process(
+    root: Path, passed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linted.write(passed, [linted.key(sha256_hex(GOOD), False)])
+    monkeypatch.setattr(ahead, "WORTH_IT", 0)
+    assert begin(root, passed=passed).results() == {}
+    passed.write_text("")
+    assert begin(root, passed=passed).results() != {}

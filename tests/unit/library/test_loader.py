@@ -15,7 +15,8 @@ from tests.unit.library.building import AT, DYNAMIC, GOOD, add_active, node, sop
 from triage.errors import ToolFailed, ToolFailure
 from triage.library.catalogue import Library, Tool
 from triage.library.lifecycle import add_version
-from triage.library.loader import _import_allowed, load_library
+from triage.library.loader import load_library
+from triage.library.namespace import _import_allowed
 from triage.model.canonical import sha256_hex
 from triage.model.decision import NodeId
 from triage.model.query import Answer, Query, Rows, Series

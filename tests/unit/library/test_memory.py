@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.library.building import AT, GOOD, add_active, node, sop
+from tests.unit.library.building import AT, DYNAMIC, GOOD, add_active, node, sop
+from tests.unit.library.test_loader import FakeContext
 from triage.errors import ToolFailed, ToolFailure
 from triage.library import linted, manifest, memory
 from triage.library.lifecycle import add_version, promote
@@ -15,10 +18,14 @@ from triage.library.memory import Memory, Remembered
 from triage.library.policy import Checked, check_source
 from triage.model.canonical import sha256_hex
 from triage.model.decision import NodeId
+from triage.model.query import Series
+from triage.model.verdict import Truth, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from triage.library.catalogue import Tool
 
 A, B = NodeId("obs_a"), NodeId("obs_b")
 BOTH = sop(node("obs_a", {"true": ["obs_b"]}), node("obs_b"))
@@ -47,6 +54,7 @@ class Work:
 
         monkeypatch.setattr("triage.library.loader.parse_manifest", parse_manifest)
         monkeypatch.setattr(memory, "check_source", checking)
+        monkeypatch.setattr("triage.library.loader.check_source", checking)
 
     def clear(self) -> None:
         self.manifests.clear()
@@ -155,19 +163,88 @@ def test_another_root_is_another_library(root: Path, tmp_path: Path, work: Work)
     load_library(tmp_path / "moved", BOTH, memory=kept)
     assert work.manifests == [A, B]
     # Verdicts on bytes count anywhere.
-    assert work.checked == [(A, True), (B, True)]
+    assert work.checked == []
 
 
-def test_a_source_that_passed_before_is_compiled_and_not_linted(root: Path, work: Work) -> None:
-    kept = Memory(Remembered(passed=frozenset([linted.key(sha256_hex(GOOD), False)])))
-    library = load_library(root, BOTH, memory=kept)
-    assert work.checked == [(A, True), (B, False)]
-    assert set(library.tools) == {A, B}
+def passed(*sources: tuple[bytes, bool]) -> Memory:
+    keys = frozenset(linted.key(sha256_hex(body), dynamic) for body, dynamic in sources)
+    return Memory(Remembered(passed=keys))
+
+
+def call(tool: Tool) -> Verdict:
+    """What it says of a queue that is nine deep."""
+    context = FakeContext(given=(Series({}, (1.0, 2.0), (9.0, 9.0)),))
+    assert tool.queries is not None
+    assert len(tool.queries("w", AT, context)) == 1
+    verdict = tool.evaluate("w", AT, context)
+    assert isinstance(verdict, Verdict)
+    return verdict
+
+
+def test_a_source_that_passed_before_is_compiled_when_it_is_called(root: Path, work: Work) -> None:
+    kept = passed((GOOD, False))
+    tools = load_library(root, BOTH, memory=kept).tools
+    assert work.checked == [(B, False)]
+    assert call(tools[A]) == call(tools[B])
+    # Once, and not linted.
+    assert work.checked == [(B, False), (A, True)]
+    again = load_library(root, BOTH, memory=kept).tools
+    call(again[A])
+    assert work.checked == [(B, False), (A, True)]
+    assert again == tools
+    assert tools[A].file == "tools_lib/obs_a/v1.py"
+    assert linted.key(sha256_hex(GOOD), False) in kept.latest.passed
+
+
+def test_a_deferred_tool_answers_as_it_was_verified(root: Path) -> None:
+    tool = load_library(root, BOTH, memory=passed((GOOD, False))).tools[A]
+    (root / A / "v1.py").write_text("raise SystemExit\n")
+    assert call(tool).value is Truth.TRUE
+
+
+async def test_a_deferred_dynamic_tool_is_awaited(root: Path) -> None:
+    add_active(root, BOTH, A, DYNAMIC, dynamic=True)
+    tool = load_library(root, BOTH, memory=passed((DYNAMIC, True))).tools[A]
+    assert tool.queries is None
+    verdict = await tool.evaluate("w", AT, FakeContext(given=({"n": 1},)))
+    assert verdict.value is Truth.TRUE
+
+
+def test_a_deferred_tool_that_does_not_load_after_all_is_a_failed_tool(root: Path) -> None:
+    put(root, GOOD + b"\nBAD = 1 / 0\n")
+    kept = passed((GOOD + b"\nBAD = 1 / 0\n", False))
+    tool = load_library(root, BOTH, memory=kept).tools[A]
+    for _ in range(2):
+        with pytest.raises(ToolFailed, match="ZeroDivisionError"):
+            tool.evaluate("w", AT, FakeContext(given=()))
+
+
+def test_a_tool_that_did_not_load_has_not_passed(root: Path) -> None:
+    put(root, GOOD + b"\nBAD = 1 / 0\n")
+    kept = Memory()
+    assert load_library(root, BOTH, memory=kept).broken[A].failure is ToolFailure.RAISED
+    assert kept.latest.passed == {linted.key(sha256_hex(OTHER), False)}
+
+
+def test_deferred_tools_keep_no_load_alive(root: Path) -> None:
+    kept = passed((GOOD, False))
+    load_library(root, BOTH, memory=kept)
+    first = weakref.ref(kept.latest.manifests[A][1])
+    add_active(root, BOTH, A)
+    load_library(root, BOTH, memory=kept)
+    gc.collect()
+    assert first() is None
+
+
+def put(root: Path, source: bytes) -> None:
+    """Make `source` the active version of A, hash and all, without asking the policy."""
+    (root / A / "v1.py").write_bytes(source)
+    file = root / A / "tool.toml"
+    file.write_text(file.read_text().replace(sha256_hex(GOOD), sha256_hex(source)))
 
 
 def test_a_verdict_is_of_one_contract(root: Path, work: Work) -> None:
-    kept = Memory(Remembered(passed=frozenset([linted.key(sha256_hex(GOOD), True)])))
-    load_library(root, BOTH, memory=kept)
+    load_library(root, BOTH, memory=passed((GOOD, True)))
     assert work.checked == [(A, False), (B, False)]
 
 
