@@ -162,19 +162,24 @@ def _right(history: History, figures: Mapping[str, Any], path: Path) -> Path:
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 6), layout="constrained")
     rates = history.latent.by_fault
     nodes = sorted(rates, reverse=True)
-    places = range(len(nodes))
-    left.barh(
-        [place + 0.2 for place in places],
-        [rates[n][0].value for n in nodes],
-        0.4,
-        label="precision",
-    )
-    left.barh(
-        [place - 0.2 for place in places], [rates[n][1].value for n in nodes], 0.4, label="recall"
-    )
-    left.set_yticks(places, nodes)
-    left.set(title="root causes against the faults that truly were", xlim=(0, 1))
-    left.legend(loc="lower right")
+    for index, (label, shift) in enumerate((("precision", 0.2), ("recall", -0.2))):
+        known = [(place, rates[node][index]) for place, node in enumerate(nodes)]
+        shown = [(place + shift, rate) for place, rate in known if rate.of]
+        left.barh(
+            [place for place, _ in shown],
+            [rate.value for _, rate in shown],
+            0.4,
+            label=label,
+            xerr=[
+                [rate.value - rate.interval[0] for _, rate in shown],
+                [rate.interval[1] - rate.value for _, rate in shown],
+            ],
+            error_kw={"elinewidth": 0.8, "alpha": 0.6},
+        )
+    left.set_yticks(range(len(nodes)), nodes)
+    left.set(xlim=(0, 1), xlabel="with 95 % intervals")
+    left.set_title("root causes against the faults that truly were", pad=28)
+    left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     wrong: Counter[str] = Counter()
     for one in history.differences:
         wrong.update(one.verdicts.keys())
