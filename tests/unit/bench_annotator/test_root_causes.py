@@ -142,15 +142,28 @@ def test_the_last_eye_has_one_neighbour() -> None:
     assert verdict(dock, "rc_photo_eye_dirty", "INF-2") == ("true", "PE-25")
 
 
-def test_a_chutes_own_eye_is_asked_by_the_chute() -> None:
+def test_the_fullest_chutes_own_eye() -> None:
+    def eyes(**margins: int) -> list[dict[str, Any]]:
+        return [
+            {"eye": eye.replace("_", "-"), "margin_pct": margin} for eye, margin in margins.items()
+        ]
+
     dock = Dock()
     assert verdict(dock, "rc_photo_eye_dirty", "LS-1") == ("no_data", "LS-1")
     dock.state("chute_full", "CH-009", (1000, 1))
     assert verdict(dock, "rc_photo_eye_dirty", "LS-1") == ("no_data", "LS-1")
-    dock.answer("eye_margin", "CH-009", eyes=[{"eye": "CH-009", "margin_pct": 10}])
+    dock.answer("eye_margin", "LS-1", eyes=eyes(CH_008=10, CH_009=24))
     assert verdict(dock, "rc_photo_eye_dirty", "LS-1") == ("true", "CH-009")
-    dock.answer("eye_margin", "CH-009", eyes=[{"eye": "CH-009", "margin_pct": 30}])
+    dock.answer("eye_margin", "LS-1", eyes=eyes(CH_008=10, CH_009=25))
     assert verdict(dock, "rc_photo_eye_dirty", "LS-1") == ("false", "LS-1")
+
+
+def test_a_chute_is_asked_for_its_own_eye() -> None:
+    dock = Dock()
+    dock.state("chute_full", "CH-009", (1000, 1))
+    dock.answer("eye_margin", "LS-1", eyes=[{"eye": "CH-009", "margin_pct": 90}])
+    dock.answer("eye_margin", "CH-009", eyes=[{"eye": "CH-009", "margin_pct": 10}])
+    assert verdict(dock, "rc_photo_eye_dirty", "CH-009") == ("true", "CH-009")
 
 
 # --- drives, air, singulator, loop ------------------------------------------------------------
