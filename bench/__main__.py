@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -22,6 +23,7 @@ from bench.servers import MissingServer
 application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How often the contenders take turns.")]
+Sealed = Annotated[bool, typer.Option("--sealed", help="The world that nothing was developed on.")]
 Count = Callable[[int, int], None]
 
 
@@ -30,16 +32,45 @@ class Mode(StrEnum):
     subtree = "subtree"
 
 
+@application.command("all")
+def all_command() -> None:
+    """Everything, into bench/results: about 25 minutes on two cores.
+
+    Ends with 1 when a step failed, or decided otherwise than the annotator.
+    """
+    from bench import programme
+
+    if asyncio.run(programme.run(_say)):
+        raise typer.Exit(1)
+
+
 # --- the dock ---------------------------------------------------------------------------------
+
+
+@application.command("world")
+def world_command(json_file: JsonFile = None, sealed: Sealed = False) -> None:
+    """Build the dock's world and what is served from it, unless it is there."""
+    from bench.dock import dock_files
+    from bench.world.world import OPEN_SEED, SEALED_SEED
+
+    began = time.perf_counter()
+    files = dock_files(SEALED_SEED if sealed else OPEN_SEED)
+    minutes = files.world.minutes
+    figures = {
+        "seconds": round(time.perf_counter() - began, 1),
+        "sites": minutes.sites,
+        "days": minutes.minutes // 1440,
+        "episodes": len(minutes.episodes),
+        "warehouse_mb": round(files.warehouse.stat().st_size / 1e6),
+    }
+    _report("world", figures, json_file)
 
 
 @application.command("replay")
 def replay_command(
     alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 1500,
     json_file: JsonFile = None,
-    sealed: Annotated[
-        bool, typer.Option("--sealed", help="On the world that nothing was developed on.")
-    ] = False,
+    sealed: Sealed = False,
     prefetch_mode: Annotated[
         Mode, typer.Option("--prefetch", help="Ask a layer's queries at once, or the subtree's.")
     ] = Mode.layer,

@@ -28,7 +28,6 @@ QUIET = {
     "httpcore2": logging.WARNING,
     "mcp": logging.WARNING,
     "sqlalchemy": logging.WARNING,
-    "aiosqlite": logging.WARNING,
     "alembic": logging.WARNING,
     "asyncio": logging.WARNING,
     "uvicorn.access": logging.WARNING,

@@ -16,6 +16,7 @@ from triage.errors import ConfigError
 
 BUSY_TIMEOUT_S = 5.0
 JOURNAL_LIMIT_BYTES = 64 * 1024 * 1024  # the WAL is cut back to this when it starts anew
+CACHE_KIB = 8 * 1024  # a connection: the upper levels of a million decisions' indexes, read once
 AUTOCHECKPOINT_PAGES = 8_000  # 32 MiB: a backstop, the checkpointer is there first
 
 
@@ -62,6 +63,7 @@ class StoreFile:
         )
         try:
             connection.execute("PRAGMA foreign_keys=ON")
+            connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             if read_only:
                 # Not mode=ro: that cannot open a database whose daemon died and left a journal.
                 connection.execute("PRAGMA query_only=ON")
