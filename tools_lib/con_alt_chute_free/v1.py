@@ -1,5 +1,6 @@
 """The alternate that the routing has for the chute: enabled, of the same pull, and with room."""
 
+import re
 from datetime import datetime, timedelta
 from math import fsum
 
@@ -38,16 +39,14 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     if age_s > float(context.params["state_max_age_s"]):
         return no_data(f"the routing was last heard {age_s:.0f} s ago", subject=chute)
     routes = {_normalised(route["chute"], context): route for route in answer["routes"]}
-    if chute not in routes:
-        return no_data(f"the routing does not know {chute}", subject=chute)
-    named = routes[chute]["alternate"]
+    own = routes.get(chute)
+    named = own["alternate"] if own is not None else None
     alternate = _normalised(named, context) if named is not None else ""
     other = routes.get(alternate)
-    usable = other is not None and other["enabled"] is True and other["cpt"] == routes[chute]["cpt"]
-    if not usable:
+    if own is None or other is None or other["enabled"] is not True or other["cpt"] != own["cpt"]:
         return conclude(
             [compare("usable alternates", 0, ">=", 1, "chutes")],
-            f"{chute} has no alternate that is enabled and of the same pull",
+            "the chute has no alternate that is enabled and of the same pull",
             subject=chute,
         )
     if alternate not in shares:
@@ -91,19 +90,20 @@ def _full_shares(context: Context, query: Query, timestamp: datetime) -> dict[st
 
 def _scope(entity: str, context: Context) -> set[str] | None:
     """The chutes that the alert speaks of, None for all of the site."""
-    layout = context.site.facts["layout"]
-    prefix, _, number = entity.partition("-")
-    if prefix == "CH":
-        return {entity}
-    if prefix == "STG":
-        lanes = [int(number)]
-    elif prefix == "DD":
-        lanes = [(int(number) - 1) // layout["doors_per_lane"] + 1]
-    elif prefix == "ZN":
-        last = int(number) * layout["lanes_per_zone"]
-        lanes = [last - offset for offset in range(layout["lanes_per_zone"])]
-    else:
+    found = re.fullmatch(r"(CH|DD|STG|ZN)-([0-9]+)", entity)
+    if found is None:
         return None
+    kind, number = found[1], int(found[2])
+    layout = context.site.facts["layout"]
+    if kind == "CH":
+        return {entity}
+    if kind == "STG":
+        lanes = [number]
+    elif kind == "DD":
+        lanes = [(number - 1) // layout["doors_per_lane"] + 1]
+    else:
+        last = number * layout["lanes_per_zone"]
+        lanes = [last - offset for offset in range(layout["lanes_per_zone"])]
     per_lane = layout["chutes_per_lane"]
     return {
         _normalised(f"CH-{per_lane * (lane - 1) + chute}", context)

@@ -30,7 +30,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         return no_data(f"the controller was last heard {age_s:.0f} s ago", subject=entity)
     code = _number(answer["code"])
     if code == LOST:
-        return no_data(f"no link to the drive of {entity}", subject=entity)
+        return no_data("no link to its drive", subject=entity)
     window_s = float(context.params["reset_window_s"])
     ages_s = [
         (timestamp - datetime.fromisoformat(reset)).total_seconds() for reset in answer["resets"]

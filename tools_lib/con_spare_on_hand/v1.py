@@ -42,7 +42,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     if heartbeat[0]["latest"] is None:
         return no_data("the warehouse feed is silent", subject=entity)
     if not counts:
-        return no_data(f"no spare part is kept for {entity}", subject=entity)
+        return no_data("no spare part is kept for such an asset", subject=entity)
     part = _part(entity, context)
     stock = [(row["on_hand"], row["reserved"] or 0) for row in counts[0]]
     on_hand, reserved = stock[0] if stock else (0, 0)

@@ -55,9 +55,9 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     ]
     return conclude(
         [compare("open tickets", len(found), ">=", 1, "tickets")],
-        f"{', '.join(found[:3])} is open on {entity} or what it is part of"
+        f"{', '.join(found[:3])} is open on it or on what it is part of"
         if found
-        else f"no ticket is open on {entity}",
+        else "no ticket is open on it or on what it is part of",
         subject=entity,
     )
 

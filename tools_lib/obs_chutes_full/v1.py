@@ -1,5 +1,6 @@
 """For each chute in scope, how much of the window it was full; the fullest decides."""
 
+import re
 from datetime import datetime
 from math import fsum
 
@@ -31,7 +32,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         if scope is None or chute in scope
     }
     if not shares:
-        return no_data(f"no chute of {entity} has reported its state", subject=entity)
+        return no_data("no chute in scope has reported its state", subject=entity)
     fullest = min(shares, key=lambda chute: (-shares[chute], chute))
     return conclude(
         [
@@ -61,20 +62,21 @@ def _full_shares(warehouse: str, timestamp: datetime, context: Context) -> dict[
 
 def _scope(entity: str, context: Context) -> set[str] | None:
     """The chutes that the alert speaks of, None for all of the site."""
-    layout = context.site.facts["layout"]
-    per_lane = layout["chutes_per_lane"]
-    prefix, _, number = entity.partition("-")
-    if prefix == "CH":
-        return {entity}
-    if prefix == "STG":
-        lanes = [int(number)]
-    elif prefix == "DD":
-        lanes = [(int(number) - 1) // layout["doors_per_lane"] + 1]
-    elif prefix == "ZN":
-        last = int(number) * layout["lanes_per_zone"]
-        lanes = [last - offset for offset in range(layout["lanes_per_zone"])]
-    else:
+    found = re.fullmatch(r"(CH|DD|STG|ZN)-([0-9]+)", entity)
+    if found is None:
         return None
+    kind, number = found[1], int(found[2])
+    layout = context.site.facts["layout"]
+    if kind == "CH":
+        return {entity}
+    if kind == "STG":
+        lanes = [number]
+    elif kind == "DD":
+        lanes = [(number - 1) // layout["doors_per_lane"] + 1]
+    else:
+        last = number * layout["lanes_per_zone"]
+        lanes = [last - offset for offset in range(layout["lanes_per_zone"])]
+    per_lane = layout["chutes_per_lane"]
     return {
         _normalised(f"CH-{per_lane * (lane - 1) + chute}", context)
         for lane in lanes

@@ -57,7 +57,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         if stuck_s and not jammed:
             jammed = eye
     if not judged:
-        return no_data(f"no eye of {entity} and its next counter are known", subject=entity)
+        return no_data("of no eye in scope are state and next counter known", subject=entity)
     return conclude(
         [
             compare(
@@ -101,7 +101,7 @@ def _stuck_s(
         if span.value != 1 or run_s < float(context.params["jam_run_s"]) or motor is None:
             continue
         passed = _within(counter, span)
-        running = _within(motor, span).values
+        running = valid(_within(motor, span).values, sentinels=(-1, 9999))
         if (
             len(passed.values) >= 2
             and increase(

@@ -48,7 +48,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     minimum = float(context.params["leak_min_holds"])
     now, *before = (_values(context, leak).get(cell, ()) for leak in leaks)
     if len(now) < minimum:
-        return no_data(f"{len(now)} holds of {cell}, fewer than {minimum:g}", subject=cell)
+        return no_data(f"{len(now)} holds of the cell, fewer than {minimum:g}", subject=cell)
     leak = median(now)
     clauses = [compare("leak", leak, ">=", float(context.params["leak_mbar_s"]), "mbar/s")]
     days = [median(values) for values in before if len(values) >= minimum]

@@ -46,7 +46,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     others = [percent for one, percent in failing.items() if one != chute]
     if chute not in failing or len(others) < float(context.params["min_neighbours"]):
         return no_data(
-            f"too few diverts tried to compare {chute or 'chutes'} with others",
+            "too few diverts tried to compare a chute with others",
             subject=chute or entity,
         )
     usual = median(others)

@@ -1,5 +1,6 @@
 """Load and temperature of the drive behind the asset; samples while it is off do not count."""
 
+import re
 from datetime import datetime
 from math import fsum
 
@@ -55,18 +56,15 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
 
 def _drive(entity: str) -> str:
     """The drive that moves the asset: DRV-n of infeed n and its eyes, DRV-1n of cell n."""
-    prefix, _, number = entity.partition("-")
-    match prefix:
-        case "DRV":
-            return entity
-        case "INF":
-            return f"DRV-{number}"
-        case "PE":
-            return f"DRV-{number[:-1]}"
-        case "RC":
-            return f"DRV-{10 + int(number)}"
-        case _:
-            return "DRV-0"
+    found = re.fullmatch(r"(DRV|INF|PE|RC)-([0-9]+)", entity)
+    if found is None:
+        return "DRV-0"
+    number = int(found[2])
+    if found[1] == "PE":
+        number //= 10
+    elif found[1] == "RC":
+        number += 10
+    return f"DRV-{number}"
 
 
 def _values(context: Context, query: Query) -> dict[str, tuple[float, ...]]:

@@ -1,5 +1,6 @@
 """Little margin left, or blocked nearly all the time while its neighbours count parcels."""
 
+import re
 from datetime import datetime, timedelta
 from math import fsum, isfinite
 from typing import Any
@@ -58,7 +59,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         ]
     known = [(eye, clauses) for eye, clauses in facts if clauses]
     if not known:
-        return no_data(f"no eye of {entity} can be judged", subject=entity)
+        return no_data("no eye in scope can be judged", subject=entity)
     for eye, clauses in known:
         if any(clause.holds for clause in clauses):
             return conclude(clauses, f"{eye} sees badly", subject=eye, any_of=True)
@@ -171,19 +172,20 @@ def _full_shares(context: Context, query: Query, timestamp: datetime) -> dict[st
 
 def _scope(entity: str, context: Context) -> set[str] | None:
     """The chutes that the alert speaks of, None for all of the site."""
-    layout = context.site.facts["layout"]
-    prefix, _, number = entity.partition("-")
-    if prefix == "CH":
-        return {entity}
-    if prefix == "STG":
-        lanes = [int(number)]
-    elif prefix == "DD":
-        lanes = [(int(number) - 1) // layout["doors_per_lane"] + 1]
-    elif prefix == "ZN":
-        last = int(number) * layout["lanes_per_zone"]
-        lanes = [last - offset for offset in range(layout["lanes_per_zone"])]
-    else:
+    found = re.fullmatch(r"(CH|DD|STG|ZN)-([0-9]+)", entity)
+    if found is None:
         return None
+    kind, number = found[1], int(found[2])
+    layout = context.site.facts["layout"]
+    if kind == "CH":
+        return {entity}
+    if kind == "STG":
+        lanes = [number]
+    elif kind == "DD":
+        lanes = [(number - 1) // layout["doors_per_lane"] + 1]
+    else:
+        last = number * layout["lanes_per_zone"]
+        lanes = [last - offset for offset in range(layout["lanes_per_zone"])]
     per_lane = layout["chutes_per_lane"]
     return {
         _normalised(f"CH-{per_lane * (lane - 1) + chute}", context)

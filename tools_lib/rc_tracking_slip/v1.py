@@ -45,7 +45,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     )
     expected = float(context.params["slip_window_s"]) / GRAIN_S
     if len(slips) >= float(context.params["min_coverage"]) * expected:
-        slip = fsum(slips) / len(slips)
+        slip = 100 * fsum(slips) / len(slips)
         said.append(f"encoder and drive differ by {slip:.2f} %")
         clauses.append(compare("slip", slip, ">=", float(context.params["slip_pct"]), "percent"))
     gone = _increases(context, lost).get(SUBJECT, nan)
@@ -78,11 +78,9 @@ def _speeds(answer: tuple[Series, ...], metric: str, context: Context) -> dict[f
 
 
 def _slips(encoder: dict[float, float], drive: dict[float, float], moving: float) -> list[float]:
-    """Percent, of every instant at which both are known and the loop moves."""
+    """As a share, of every instant at which both are known and the loop moves."""
     return [
-        100 * abs(encoder[at] / drive[at] - 1)
-        for at in encoder
-        if at in drive and drive[at] > moving
+        abs(encoder[at] / drive[at] - 1) for at in encoder if at in drive and drive[at] > moving
     ]
 
 

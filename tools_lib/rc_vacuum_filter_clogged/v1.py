@@ -49,7 +49,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
         context.params["leak_min_holds"]
     ):
         return no_data(
-            f"{len(distinct)} different free-flow readings and {len(holds)} holds of {cell}",
+            f"{len(distinct)} different free-flow readings and {len(holds)} holds of the cell",
             subject=cell,
         )
     flow, leaking = median(sorted(distinct)), median(holds)

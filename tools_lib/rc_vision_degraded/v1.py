@@ -42,7 +42,7 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     means = _means(_increases(context, attempts), _values(context, no_grasp), context)
     others = [percent for one, percent in means.items() if one != cell]
     if cell not in means or len(others) < float(context.params["min_neighbours"]):
-        return no_data(f"too little is known of {cell} or of the other cells", subject=cell)
+        return no_data("too little is known of the cell or of the others", subject=cell)
     usual = median(others)
     return conclude(
         [

@@ -133,12 +133,9 @@ def quantile(values: Sequence[float], q: float) -> float:
     below = int(rank)
     if below + 1 >= len(ordered) or rank == below:
         return ordered[below]
-    weight = rank - below
     lower, upper = ordered[below], ordered[below + 1]
-    # From the nearer end, as numpy does: so rounding cannot carry it past either.
-    if 2 * weight < 1:
-        return lower + (upper - lower) * weight
-    return upper - (upper - lower) * (1 - weight)
+    # Rounding must not carry it past the upper one.
+    return min(upper, lower + (upper - lower) * (rank - below))
 
 
 def median(values: Sequence[float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -142,6 +143,16 @@ STARVED = of(
 
 BLOCKED = of(
     "obs_induct_blocked",
+    ("too few milliseconds", states(1000, "FC2", blocked=29), "no_data", "LS-1"),
+    (
+        "sentinels",
+        world_of(
+            points("cell_state_seconds", "RC-01", [60] * 8 + [-1, 9999], state="blocked"),
+            points("cell_state_seconds", "RC-01", [60] * 10, state="running"),
+        ),
+        "no_data",
+        "",
+    ),
     ("at the limit", states(running=42, blocked=18), "true", "LS-1"),
     ("under it", states(running=43, blocked=17), "false", "LS-1"),
     ("starved is not blocked", states(starved=60), "false", "LS-1"),
@@ -180,6 +191,42 @@ def idle(cell: str, state: str, seconds: float) -> Series:
 
 HEADROOM = of(
     "con_induct_headroom",
+    (
+        "in milliseconds",
+        replace(carried([1050, 1050], 1000, more=[idle("RC-01", "off", 435_000)]), site="FC2"),
+        "true",
+        "RC-00",
+    ),
+    (
+        "off in milliseconds",
+        replace(carried([1050, 1050], 1000, more=[idle("RC-01", "off", 450_000)]), site="FC2"),
+        "false",
+        "RC-00",
+    ),
+    (
+        "the worst by its share",
+        carried(
+            [10, 10],
+            1000,
+            entity="LS-1",
+            more=[*picked("RC-00", 1000, 100), *picked("RC-01", 100, 30)],
+        ),
+        "true",
+        "RC-01",
+    ),
+    (
+        "sentinels",
+        world_of(
+            [
+                points("cell_rate", f"RC-0{cell}", [1050] * 35 + [-1] * 9 + [9999] * 9)
+                for cell in range(2)
+            ],
+            points("arrivals_rate", "LS-1", [1000] * 15),
+            entity="RC-00",
+        ),
+        "no_data",
+        "RC-00",
+    ),
     ("just enough", carried([1050, 1050], 1000), "true", "RC-00"),
     ("hardly not", carried([1049, 1049], 1000), "false", "RC-00"),
     ("stations help", carried([600, 600], 1000, manual=[200, 250]), "true", "RC-00"),

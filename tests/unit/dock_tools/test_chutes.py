@@ -113,6 +113,7 @@ def diverts(chute: str, attempts: float, fails: float, lane_full: float = 0) -> 
 
 DIVERTS = of(
     "obs_divert_fail_elevated",
+    ("all fails met full lanes", world_of(diverts("CH-001", 1100, 100, 100)), "false", ""),
     ("at the limit", world_of(diverts("CH-001", 200, 2)), "true", ""),
     ("under it", world_of(diverts("CH-001", 1000, 9)), "false", ""),
     ("full lanes do not count", world_of(diverts("CH-001", 1000, 109, 100)), "true", ""),
@@ -162,6 +163,46 @@ def worn(own: tuple[float, float], *others: tuple[float, float], entity: str = "
 
 WORN = of(
     "rc_divert_worn",
+    (
+        "all fails met full lanes",
+        world_of(
+            diverts("CH-009", 1100, 100, 100),
+            *(diverts(f"CH-01{one}", 1000, 4) for one in (1, 2, 3)),
+            entity="CH-009",
+        ),
+        "false",
+        "CH-009",
+    ),
+    (
+        "full lanes do not count",
+        world_of(
+            diverts("CH-009", 1100, 116, 100),
+            *(diverts(f"CH-01{one}", 1000, 4) for one in (1, 2, 3)),
+            entity="CH-009",
+        ),
+        "true",
+        "CH-009",
+    ),
+    (
+        "nor do they as attempts",
+        world_of(
+            diverts("CH-009", 249, 190, 100),
+            *(diverts(f"CH-01{one}", 1000, 1) for one in (1, 2, 3)),
+            entity="CH-009",
+        ),
+        "no_data",
+        "CH-009",
+    ),
+    (
+        "a counter is missing",
+        world_of(
+            diverts("CH-009", 1000, 90)[:2],
+            *(diverts(f"CH-01{one}", 1000, 1) for one in (1, 2, 3)),
+            entity="CH-009",
+        ),
+        "no_data",
+        "CH-009",
+    ),
     ("at both limits", worn((1000, 16), *[(1000, 4)] * 3), "true", "CH-009"),
     ("under four times the others", worn((1000, 15), *[(1000, 4)] * 3), "false", "CH-009"),
     ("at the percentage", worn((200, 3), *[(1000, 1)] * 3), "true", "CH-009"),
@@ -209,6 +250,18 @@ PAIR: Routes = {
 }
 ALTERNATE = of(
     "con_alt_chute_free",
+    (
+        "the fullest of the door's lane",
+        routed("DD-04", {"ch7": 90, "ch8": 0, "ch1": 99}, PAIR),
+        "true",
+        "CH-007",
+    ),
+    (
+        "the fullest of the zone",
+        routed("ZN-1", {"ch7": 90, "ch8": 0, "ch16": 99}, PAIR),
+        "true",
+        "CH-007",
+    ),
     ("free", routed("CH-007", {"CH-008": 9}, PAIR), "true", "CH-007"),
     ("at the limit", routed("CH-007", {"CH-008": 10}, PAIR), "false", "CH-007"),
     (

@@ -95,6 +95,7 @@ def carriers(disabled: int, total: int = 500, old: float = 0) -> World:
 
 CARRIERS = of(
     "rc_carriers_out",
+    ("one of one", carriers(1, total=1), "true", "LS-1"),
     ("at the limit", carriers(15), "true", "LS-1"),
     ("under it", carriers(14), "false", "LS-1"),
     ("none", carriers(0), "false", "LS-1"),

@@ -51,6 +51,25 @@ def stuck(
 
 JAM = of(
     "obs_jam_real",
+    (
+        "the last infeed",
+        World(
+            entity="INF-4",
+            series=[
+                changes("eye_blocked", "PE-44", CLEAR, *RUN),
+                flow("PE-45", 5, 2),
+                points("motor_on", "INF-4", [1] * SAMPLES),
+            ],
+        ),
+        "true",
+        "PE-44",
+    ),
+    (
+        "two samples of the next",
+        stuck(CLEAR, *RUN, counter=points("parcels_total", "PE-13", [5, 5])),
+        "false",
+        "PE-12",
+    ),
     ("nothing passes", stuck(CLEAR, *RUN), "true", "PE-12"),
     ("parcels pass", stuck(CLEAR, *RUN, counter=flow("PE-13")), "false", "PE-12"),
     ("one parcel passes", stuck(CLEAR, *RUN, counter=flow("PE-13", 1, 2)), "false", "PE-12"),
@@ -160,6 +179,89 @@ def passing(blocked: float = 540, before: float = 20, behind: float = 20) -> lis
 
 EYE = of(
     "rc_photo_eye_dirty",
+    (
+        "the last eye is a neighbour",
+        seen(
+            ("PE-14", -1),
+            entity="PE-14",
+            asked="PE-14",
+            series=[
+                changes("eye_blocked", "PE-14", (600, 1)),
+                grown("parcels_total", "PE-13", 20),
+                grown("parcels_total", "PE-15", 19),
+            ],
+        ),
+        "false",
+        "PE-14",
+    ),
+    (
+        "the fullest of a door's lane",
+        seen(
+            ("CH-007", 9),
+            entity="DD-04",
+            asked="LS-1",
+            series=[full("CH-007", 9), full("CH-011", 90), full("CH-001", 90)],
+        ),
+        "true",
+        "CH-007",
+    ),
+    (
+        "the fullest of a zone",
+        seen(
+            ("CH-007", 9),
+            entity="ZN-1",
+            asked="LS-1",
+            series=[full("CH-007", 9), full("CH-016", 90)],
+        ),
+        "true",
+        "CH-007",
+    ),
+    (
+        "just enough of a chute known",
+        seen(
+            ("CH-007", 9),
+            entity="STG-02",
+            asked="LS-1",
+            series=[full("CH-007", 90, of=540), full("CH-008", 9)],
+        ),
+        "true",
+        "CH-007",
+    ),
+    (
+        "too little of it known",
+        seen(("CH-007", 9), entity="STG-02", asked="LS-1", series=[full("CH-007", 90, of=539)]),
+        "no_data",
+        "STG-02",
+    ),
+    (
+        "just enough of an eye known",
+        seen(("PE-12", -1), series=[changes("eye_blocked", "PE-12", (360, 1)), *passing()[1:]]),
+        "true",
+        "PE-12",
+    ),
+    (
+        "too little of an eye known",
+        seen(("PE-12", -1), series=[changes("eye_blocked", "PE-12", (359, 1)), *passing()[1:]]),
+        "no_data",
+        "PE-12",
+    ),
+    (
+        "the last eye of the last infeed",
+        seen(
+            ("PE-45", -1),
+            entity="PE-45",
+            asked="PE-45",
+            series=[changes("eye_blocked", "PE-45", (600, 1)), grown("parcels_total", "PE-44", 20)],
+        ),
+        "true",
+        "PE-45",
+    ),
+    (
+        "a chute's own eye is clean",
+        seen(("CH-007", 25), entity="ch7", asked="CH-007"),
+        "false",
+        "CH-007",
+    ),
     ("little margin", seen(("PE-12", 24)), "true", "PE-12"),
     ("enough margin", seen(("PE-12", 25)), "false", "PE-12"),
     ("margin lost", seen(("PE-12", -1)), "no_data", "PE-12"),

@@ -33,6 +33,38 @@ def leaks(
 
 CUP = of(
     "rc_cup_worn",
+    (
+        "seven days ago counts",
+        leaks(
+            [29] * 60,
+            20,
+            20,
+            20,
+            more=[points("cell_leak", "RC-02", [20] * 60, end=NOW - timedelta(days=7))],
+        ),
+        "false",
+        "RC-02",
+    ),
+    (
+        "eight days ago does not",
+        leaks(
+            [29] * 60,
+            20,
+            20,
+            20,
+            more=[points("cell_leak", "RC-02", [20] * 60, end=NOW - timedelta(days=8))],
+        ),
+        "true",
+        "RC-02",
+    ),
+    (
+        "the worst by its share",
+        leaks(
+            [30] * 60, entity="LS-1", more=[*picked("RC-01", 1000, 90), *picked("RC-02", 100, 10)]
+        ),
+        "true",
+        "RC-02",
+    ),
     ("at the limit", leaks([20] * 60), "true", "RC-02"),
     ("under it", leaks([19.9] * 60), "false", "RC-02"),
     ("half as much again as its week", leaks([30] * 60, 20, 20, 20, 20), "true", "RC-02"),
@@ -81,6 +113,17 @@ def around(middle: float, count: int = 21) -> list[float]:
 
 FILTER = of(
     "rc_vacuum_filter_clogged",
+    (
+        "the worst by its share",
+        suction(
+            around(150),
+            [5] * 60,
+            "LS-1",
+            [*picked("RC-01", 1000, 90), *picked("RC-02", 100, 10), *picked("RC-00", 99, 99)],
+        ),
+        "true",
+        "RC-02",
+    ),
     ("at the limit", suction(around(120), [5] * 60), "true", "RC-02"),
     ("under it", suction(around(119.9), [5] * 60), "false", "RC-02"),
     ("leaking too", suction(around(150), [20] * 60), "false", "RC-02"),
@@ -126,6 +169,19 @@ def seen(
 
 VISION = of(
     "rc_vision_degraded",
+    (
+        "the worst by its share",
+        world_of(
+            [points("cell_no_grasp", f"RC-0{cell}", [9.0] * 30) for cell in range(4)],
+            picked("RC-00", 1000, 90),
+            picked("RC-01", 100, 10),
+            picked("RC-02", 99, 99),
+            entity="LS-1",
+        ),
+        "no_data",
+        "RC-01",
+    ),
+    ("sentinels", seen({0: 1, 1: 1, 2: -1, 3: 1, 4: 1}), "no_data", "RC-02"),
     ("at both limits", seen({0: 5, 1: 5, 2: 10, 3: 5}), "true", "RC-02"),
     ("under the percentage", seen({0: 1, 1: 1, 2: 9.9, 3: 1}), "false", "RC-02"),
     ("under twice the others", seen({0: 5.1, 1: 5.1, 2: 10, 3: 5.1}), "false", "RC-02"),

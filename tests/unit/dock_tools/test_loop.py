@@ -123,6 +123,7 @@ def usual(percent: float, weeks: int = 4) -> list[Series]:
 
 NO_READS = of(
     "obs_no_read_elevated",
+    ("three weeks are one", loop(tunnel("ST-1", 1000, 20), usual(0.5, 3)), "true", "LS-1"),
     ("at the limit", loop(tunnel("ST-1", 1000, 25)), "true", "LS-1"),
     ("under it", loop(tunnel("ST-1", 1000, 24)), "false", "LS-1"),
     ("both tunnels", loop(tunnel("ST-1", 500, 10), tunnel("ST-2", 500, 15)), "true", "LS-1"),
@@ -233,6 +234,24 @@ def lost(parcels: float, of_inducted: float) -> list[Series]:
 
 SLIP = of(
     "rc_tracking_slip",
+    (
+        "in feet, moving",
+        World(
+            site="FC4",
+            series=[
+                points("encoder_speed", "LS-1", [15.0] * 120),
+                points("sorter_speed", "LS-1", [20.0] * 120),
+            ],
+        ),
+        "true",
+        "LS-1",
+    ),
+    (
+        "the encoder's sentinels",
+        slipped([9999] * 30 + [-1] * 30 + [2.0] * 60, [2.0] * 120),
+        "no_data",
+        "LS-1",
+    ),
     ("at the limit", slipped([2.125] * 72, [2.0] * 72, slip_pct=6.25), "true", "LS-1"),
     ("hardly under it", slipped([2.125] * 72, [2.0] * 72, slip_pct=6.26), "false", "LS-1"),
     ("under it", slipped([2.09] * 120, [2.0] * 120), "false", "LS-1"),
@@ -316,6 +335,14 @@ def driven(
 
 OVERLOAD = of(
     "rc_drive_overload",
+    ("heat, just enough samples", driven("DRV-0", [], [80] * 30), "true", "DRV-0"),
+    (
+        "an eye's infeed is its first digit",
+        driven("DRV-1", [99] * 60, entity="PE-11"),
+        "true",
+        "DRV-1",
+    ),
+    ("sentinels", driven("DRV-0", [99] * 29 + [-1] * 9), "no_data", "DRV-0"),
     ("load at the limit", driven("DRV-0", [95] * 30), "true", "DRV-0"),
     ("load under it", driven("DRV-0", [94.9] * 60), "false", "DRV-0"),
     ("the window's open end", driven("DRV-0", [9000] + [94] * 60), "false", "DRV-0"),

@@ -25,6 +25,38 @@ def loading(entity: str, *rows: Row | list[Row], **params: float) -> World:
 HOUR = departure("D1", "STG-03", 3600)
 DEPARTURE = of(
     "obs_departure_short",
+    (
+        "one short, one not",
+        loading(
+            "LS-1",
+            HOUR,
+            departure("D2", "STG-07", 3600),
+            loaded("D1", (900, 999), (0, 999)),
+            loaded("D2", (900, 9), (0, 9)),
+        ),
+        "true",
+        "STG-07",
+    ),
+    (
+        "least of what is planned, not of parcels",
+        loading(
+            "LS-1",
+            HOUR,
+            departure("D2", "STG-01", 3600, planned=500),
+            loaded("D1", (900, 600), (0, 600)),
+            loaded("D2", (900, 400), (0, 400)),
+        ),
+        "true",
+        "STG-03",
+    ),
+    (
+        "nothing planned",
+        loading(
+            "STG-03", departure("D1", "STG-03", 3600, planned=0), loaded("D1", (900, 0), (0, 0))
+        ),
+        "false",
+        "STG-03",
+    ),
     # 0.2 a second for an hour.
     ("at the limit", loading("STG-03", HOUR, loaded("D1", (900, 80), (0, 260))), "false", "STG-03"),
     ("short", loading("STG-03", HOUR, loaded("D1", (900, 79), (0, 259))), "true", "STG-03"),
@@ -107,6 +139,42 @@ def awaited(entity: str, *rows: Row, chutes: dict[str, float] | None = None) -> 
 LATE = departure("D1", "STG-03", 5000, plan_ago=900)
 TRAILER = of(
     "rc_trailer_absent",
+    (
+        "the fullest of what is known",
+        World(
+            entity="",
+            tables={"departure": [LATE]},
+            series=[full("CH-001", 500), full("CH-011", 400, of=600)],
+        ),
+        "true",
+        "STG-03",
+    ),
+    (
+        "just enough of it known",
+        World(
+            entity="",
+            tables={"departure": [LATE]},
+            series=[full("CH-001", 1), full("CH-011", 400, of=540)],
+        ),
+        "true",
+        "STG-03",
+    ),
+    (
+        "too little of it known",
+        World(
+            entity="",
+            tables={"departure": [LATE]},
+            series=[full("CH-001", 1), full("CH-011", 400, of=539)],
+        ),
+        "false",
+        "STG-01",
+    ),
+    (
+        "the first of the next zone",
+        awaited("ZN-1", LATE, chutes={"CH-016": 900, "CH-015": 9}),
+        "true",
+        "STG-03",
+    ),
     ("late and absent", awaited("STG-03", LATE), "true", "STG-03"),
     (
         "not late enough",

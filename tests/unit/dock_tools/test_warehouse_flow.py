@@ -164,6 +164,19 @@ def week(number: int, polybag: int = 20, ago: float = 0, **classes: int) -> list
 USUAL = [week(number) for number in (1, 2, 3, 4)]
 ITEM_MIX = of(
     "rc_item_mix_hard",
+    (
+        "the window's open end",
+        mixed([*mix(box=800, polybag=200), *mix(1800, polybag=900)], *USUAL),
+        "false",
+        "RC-02",
+    ),
+    ("its first second", mixed(mix(1799, box=700, polybag=300), *USUAL), "true", "RC-02"),
+    (
+        "after the lag",
+        mixed([*mix(box=800, polybag=200), *mix(-1, polybag=900)], *USUAL),
+        "false",
+        "RC-02",
+    ),
     ("ten points more", mixed(mix(box=700, polybag=300), *USUAL), "true", "RC-02"),
     ("less than that", mixed(mix(box=701, polybag=299), *USUAL), "false", "RC-02"),
     (

@@ -95,6 +95,9 @@ def reported(entity: str, *rows: Row) -> World:
 DAY3 = 72 * HOUR - 120  # before T2, so just 72 hours before NOW
 TICKETS = of(
     "con_ticket_open",
+    ("on the first robot of its drive", reported("DRV-10", ticket("RC-00")), "true", "DRV-10"),
+    ("on the last eye's infeed", reported("PE-45", ticket("INF-4")), "true", "PE-45"),
+    ("on the second lane's door", reported("DD-03", ticket("STG-02")), "true", "DD-03"),
     ("on it", reported("ch7", ticket("pls look at CHUTE 007!!")), "true", "CH-007"),
     ("on another", reported("CH-007", ticket("CH-070"), ticket("CH-17")), "false", "CH-007"),
     (
