@@ -20,8 +20,8 @@ CHUTES, LANES, ZONES = LAYOUT["chutes"], LAYOUT["lanes"], LAYOUT["zones"]
 INFEEDS, PER_LANE = LAYOUT["infeeds"], LAYOUT["chutes_per_lane"]
 PER_ZONE = CHUTES // ZONES
 
-ACCUMULATION = 260.0  # parcels between packing and an infeed, those on the way included
-INFEED = 110.0  # parcels of an infeed
+ACCUMULATION = 225.0  # parcels between packing and an infeed, those on the way included
+INFEED = 95.0  # parcels of an infeed
 MERGE = 190.0  # parcels between the infeeds and the inducts
 PACK_BELT = 3  # minutes from packing to the infeed
 LOOP = 480.0  # carriers
@@ -30,11 +30,11 @@ REACH = 0.6  # of the fresh parcels reach their chute within a minute
 LAP = 0.4  # of a lap in a minute
 MISSED = 0.012  # of parcels take another lap without an attempt
 OVERFLOW = 0.16  # a minute, of those that circle: two to three laps
-CHUTE = 20.0  # parcels
+CHUTE = 14.0  # parcels
 UNLOAD = 5.5  # parcels a minute from one chute
 EMPTIES = 26.0  # containers that a zone is kept at
 SUPPLY = 0.4  # of what is missing comes within a minute
-USABLE_POSITIONS = 42  # of a staging lane, closed ones not counted
+USABLE_POSITIONS = 37  # of a staging lane, closed ones not counted
 CATCH_UP = 0.25  # packing's spare
 
 

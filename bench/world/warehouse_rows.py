@@ -27,8 +27,10 @@ HISTORY_S: Mapping[str, int] = {
     "break_plan": DAY_S,
     "departure": DAY_S,
     "loading": 7200,
+    "item_mix": 28 * DAY_S + 7200,
 }
-"""How long before a range rows still matter in it; two hours for the other tables."""
+"""How long before a range rows still matter in it; two hours for the other tables. Only the mix
+is compared with that of four weeks before."""
 AHEAD_S: Mapping[str, int] = {"departure": DAY_S, "forecast": 7200, "labor_slot": 7200}
 """How long after a range."""
 WHOLE = frozenset(("spare_stock", "yard_trailer"))
