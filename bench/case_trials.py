@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from bench.annotator.cases import Case
 from bench.case_runner import CaseRunner, Outcome
 from bench.edges import Edge, EdgeFinder
+from bench.more_cases import MoreCases
 from bench.mutants import Mutant, mutants_of
 from bench.tool_sources import ToolSource, compiled
 from triage.library.catalogue import Library
@@ -61,7 +63,10 @@ class NodeFigures:
     failing: list[Failing] = field(default_factory=list)
     mutants: int = 0
     killed: int = 0
-    killed_by_edges: int = 0
+    killed_by_more: int = 0
+    more: int = 0
+    more_passed: int = 0
+    more_failing: list[Failing] = field(default_factory=list)
     edges: int = 0
     edges_passed: int = 0
     edges_failing: list[Failing] = field(default_factory=list)
@@ -85,6 +90,8 @@ class NodeFigures:
             },
             "mutants": self.mutants,
             "killed": self.killed,
+            "more": self.more,
+            "more_passed": self.more_passed,
             "edges": self.edges,
             "edges_passed": self.edges_passed,
         }
@@ -148,28 +155,37 @@ class Trial:
         self._sop = sop
         self._node = NodeId(figures.node)
         self._library = compiled({self._node: source}, sop)
-        self._edges: list[Edge] = []
+        self._more: list[Case | Edge] = []
 
-    async def judge_edges(self, finder: EdgeFinder, cases: Iterable[Case]) -> None:
-        """Only where the site reports in the units of the rule: converted figures differ from the
-        true ones in the last bit."""
-        plain = [
-            case
-            for case in _in_order(_heldout(cases))
-            if not any(unit in self._source.text for unit in self._runner.units(case))
-        ]
-        for edge in finder.edges(plain, self._sop.params):
+    async def judge_more(self, more: MoreCases, finder: EdgeFinder, cases: Iterable[Case]) -> None:
+        """Cases that the annotator's sample lacks, and edges of all."""
+        ordered = _in_order(_heldout(cases))
+        figures = self._figures
+        added = more.of(ordered)
+        for case in added:
+            outcome = await self._answer(self._library, case, keep=True)
+            figures.more += 1
+            if outcome.right(case):
+                figures.more_passed += 1
+                self._more.append(case)
+            else:
+                figures.more_failing.append(_failing(self._runner, case, outcome))
+        looked_at = [case for pair in zip_longest(ordered, added) for case in pair if case]
+        for edge in finder.edges(looked_at, self._sop.params, self._converted):
             outcome = await self._answer(self._library, edge, keep=True)
-            self._figures.edges += 1
+            figures.edges += 1
             if outcome.right(edge.case):
-                self._figures.edges_passed += 1
-                self._edges.append(edge)
+                figures.edges_passed += 1
+                self._more.append(edge)
             else:
                 failing = _failing(self._runner, edge.case, outcome)
-                self._figures.edges_failing.append(replace(failing, near=str(edge)))
+                figures.edges_failing.append(replace(failing, near=f"{failing.near}, {edge}"))
+
+    def _converted(self, case: Case) -> bool:
+        return any(unit in self._source.text for unit in self._runner.units(case))
 
     async def kill(self, cases: Iterable[Case], most: int) -> None:
-        """Each mutant is asked until an answer differs, edges last."""
+        """Each mutant is asked until an answer differs, the annotator's cases first."""
         figures = self._figures
         found = mutants_of(self._node, self._source.text, self._sop.params, most=most)
         figures.left_out += found.left_out
@@ -178,7 +194,8 @@ class Trial:
             for case in _in_order(_heldout(cases))
             if (await self._answer(self._library, case, keep=True)).right(case)
         ]
-        telling += self._edges
+        own = len(telling)
+        telling += self._more
         for mutant in found.mutants:
             changed = compiled({self._node: self._source.with_text(mutant.text)}, self._sop)
             figures.mutants += 1
@@ -186,7 +203,7 @@ class Trial:
                 case = one.case if isinstance(one, Edge) else one
                 if not (await self._answer(changed, one, keep=False)).right(case):
                     figures.killed += 1
-                    figures.killed_by_edges += isinstance(one, Edge)
+                    figures.killed_by_more += tried > own
                     figures.cases_to_kill.append(tried)
                     break
             else:

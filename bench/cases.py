@@ -21,6 +21,7 @@ from bench.case_store import CaseStore
 from bench.case_trials import Failing, NodeFigures, Trial, judge_node
 from bench.dock import CACHE, LIBRARY, SITES, SOP, DockFiles, dock_files
 from bench.edges import EdgeFinder
+from bench.more_cases import MoreCases
 from bench.mutants import MOST
 from bench.tool_sources import ToolSource, compiled, lying_in, registered
 from bench.world.world import OPEN_SEED, WHOLE, Extent
@@ -56,9 +57,9 @@ class Measured:
         figures = self.nodes.values()
         totals = {split: sum(one.total[split] for one in figures) for split in ("train", "heldout")}
         passed = {split: sum(one.passed[split] for one in figures) for split in totals}
-        mutants, killed, edges, edges_passed = (
+        mutants, killed, more, more_passed, edges, edges_passed = (
             sum(getattr(one, key) for one in figures)
-            for key in ("mutants", "killed", "edges", "edges_passed")
+            for key in ("mutants", "killed", "more", "more_passed", "edges", "edges_passed")
         )
         return {
             "train_cases": totals["train"],
@@ -70,7 +71,9 @@ class Measured:
             "worst_nodes": _worst(figures),
             "mutants": mutants,
             "mutants_killed": killed,
-            "mutants_killed_by_edges_only": sum(one.killed_by_edges for one in figures),
+            "mutants_killed_by_more_only": sum(one.killed_by_more for one in figures),
+            "more_cases": more,
+            "more_pass_rate": more_passed / more if more else None,
             "edge_cases": edges,
             "edge_pass_rate": edges_passed / edges if edges else None,
             "mutants_killed_rate": killed / mutants if mutants else None,
@@ -168,7 +171,9 @@ async def _judge_all(
     library = compiled(sources, sop)
     found: dict[str, NodeFigures] = {}
     seconds: Counter[str] = Counter()
-    finder = EdgeFinder(files.world, load_settings())
+    settings = load_settings()
+    finder = EdgeFinder(files.world, settings)
+    more = MoreCases(files.world, settings, finder)
     async with sources_in_process(files) as opened:
         runner = CaseRunner(sop, sites, names, opened)
         for done, (node, source) in enumerate(sources.items()):
@@ -180,8 +185,8 @@ async def _judge_all(
             since = _spent(seconds, "cases_cpu", since)
             if most:
                 trial = Trial(runner, figures, source, sop)
-                await trial.judge_edges(finder, own)
-                since = _spent(seconds, "edges_cpu", since)
+                await trial.judge_more(more, finder, own)
+                since = _spent(seconds, "more_cpu", since)
                 await trial.kill(own, most)
                 _spent(seconds, "mutants_cpu", since)
                 finder.forget()

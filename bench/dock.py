@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+from bench.demo_world import built_world
 from bench.world.equipment_facts import write_equipment
 from bench.world.metrics import WorldMetrics
 from bench.world.served import ServedSeries
@@ -17,7 +19,7 @@ from bench.world.world import OPEN_SEED, WHOLE, Extent, World
 from triage.adapters.mcp import McpSource
 from triage.adapters.sql import SqlSource
 from triage.app.procedure import Loaded
-from triage.errors import InvalidFiles
+from triage.errors import ConfigError, InvalidFiles
 from triage.library.check import check_parents
 from triage.library.loader import load_library
 from triage.ports import Source
@@ -30,6 +32,9 @@ SITES = ROOT / "sites.yaml"
 LIBRARY = ROOT / "tools_lib"
 CACHE = ROOT / ".bench"
 """Where built worlds lie, out of version control."""
+
+DEMO = CACHE / "demo"
+"""The world that `triage.toml` serves."""
 
 ANSWER_BYTES = 8 << 20
 CONNECT_S = 30.0
@@ -79,6 +84,23 @@ def _fingerprint() -> str:
 
 def metrics_source(files: DockFiles) -> WorldMetrics:
     return WorldMetrics(ServedSeries(files.world.series, files.world.seed))
+
+
+def open_metrics(
+    name: str, *, path: Path | None, options: Mapping[str, Any], address: str
+) -> WorldMetrics:
+    """What `type = "custom"` in triage.toml names: the metrics of the world in the folder `path`.
+
+    Takes some seconds, so that no first answer does: a real Prometheus is up already when triage
+    starts. Raises ConfigError when no world lies there.
+    """
+    if path is None or options or address:
+        raise ConfigError(f"source {name}: give `path`, the folder of a world, and nothing else")
+    world = built_world(path)
+    served = ServedSeries(world.series, world.seed)
+    for site in range(len(world.sites)):
+        served.prepare(site)
+    return WorldMetrics(served, name)
 
 
 @asynccontextmanager

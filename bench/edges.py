@@ -7,12 +7,13 @@ keeps the rule answers both as the annotator does; one that has another figure, 
 little, does not. The annotator finds the value and knows nothing of the tool.
 
 Counts, durations and windows turn between two whole numbers, all others between two floats that
-have none between them.
+have none between them, or are CLOSE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -32,7 +33,10 @@ from triage.sop.procedure import Param
 Number = int | float
 
 PER_PARAM = 3  # pairs
-TRIES = 24  # cases looked at for a param
+TRIES = 40  # cases looked at for a param
+CLOSE = 1e-6
+"""How far apart the two figures are, relative, where a site reports in other units: converted
+figures differ from the true ones in the last bit."""
 STEPS = (0.999, 1.001, 0.98, 1.02, 0.9, 1.1, 0.7, 1.4, 0.4, 2.5, 0.1, 10.0)
 """Of a param's value, where another verdict is looked for; the closest first, so that what turns
 is the rule's own comparison and not an absurd figure's."""
@@ -50,6 +54,10 @@ class Edge(NamedTuple):
         return f"{self.param} = {self.value!r}"
 
 
+def _never(_case: Case) -> bool:
+    return False
+
+
 class EdgeFinder:
     """Finds edges of cases, one node after the other. Figures of the world are kept until
     `forget`: a search asks for the same ones fifty times."""
@@ -63,25 +71,43 @@ class EdgeFinder:
 
     def forget(self) -> None:
         self._world.kept.clear()
+        self._world.read.clear()
 
-    def edges(self, cases: Sequence[Case], params: Mapping[str, Param]) -> list[Edge]:
-        """Pairs of edges of one node's cases, up to PER_PARAM for each param that the rule reads.
+    def judge(self, case: Case) -> Judged:
+        """The annotator's answer, whatever the case says."""
+        return self._judged(case, self._sites[case.site])
 
-        The cases of this node that come first are looked at first.
+    def windows_of(self, case: Case) -> list[tuple[str, str, int]]:
+        """Series, asset and length in seconds of every window that the rule reads."""
+        self._world.read.clear()
+        self.judge(case)
+        return [(series, asset, end - start) for _, series, asset, start, end in self._world.read]
+
+    def edges(
+        self,
+        cases: Sequence[Case],
+        params: Mapping[str, Param],
+        converted: Callable[[Case], bool] = _never,
+    ) -> list[Edge]:
+        """Pairs of edges of one node's cases, up to PER_PARAM for each param that the rule reads,
+        and as many from sites that report in other units.
+
+        The cases that come first are looked at first. `converted` says whether the site reports
+        what the rule reads in another unit.
         """
         found: list[Edge] = []
-        done: dict[str, int] = {}
-        tried: dict[str, int] = {}
+        done: Counter[tuple[str, float]] = Counter()
+        tried: Counter[tuple[str, float]] = Counter()
         for case in cases:
+            close = CLOSE if converted(case) else 0.0
             for name in sorted(self._read_by(case)):
-                if name not in params or done.get(name, 0) >= PER_PARAM:
+                key = (name, close)
+                if name not in params or done[key] >= PER_PARAM or tried[key] >= TRIES:
                     continue
-                if tried.get(name, 0) >= TRIES:
-                    continue
-                tried[name] = tried.get(name, 0) + 1
-                pair = self._turn(case, name, params[name])
+                tried[key] += 1
+                pair = self._turn(case, name, params[name], close)
                 if pair is not None:
-                    done[name] = done.get(name, 0) + 1
+                    done[key] += 1
                     found += pair
         return found
 
@@ -92,26 +118,25 @@ class EdgeFinder:
         self._judged(case, replace(site, params=reading))
         return reading.read
 
-    def _turn(self, case: Case, name: str, param: Param) -> list[Edge] | None:
+    def _turn(self, case: Case, name: str, param: Param, close: float) -> list[Edge] | None:
         value = self._sites[case.site].params[name]
         if not isinstance(value, int | float) or isinstance(value, bool):
             return None
         whole = param.unit not in CONTINUOUS
         here = self._with(case, name, value)
-        for step in STEPS:
-            other = _stepped(value, step, whole=whole)
-            if not _allowed(other, param):
-                continue
-            if self._with(case, name, other).value != here.value:
-                return self._bisected(case, name, value, other, whole=whole)
+        steps = [_stepped(value, step, whole=whole) for step in STEPS]
+        limits = [one for one in (param.minimum, param.maximum) if one is not None]
+        for other in (*steps, *(int(one) if whole else float(one) for one in limits)):
+            if _allowed(other, param) and self._with(case, name, other).value != here.value:
+                return self._bisected(case, name, value, other, whole=whole, close=close)
         return None
 
     def _bisected(
-        self, case: Case, name: str, one: Number, other: Number, *, whole: bool
+        self, case: Case, name: str, one: Number, other: Number, *, whole: bool, close: float
     ) -> list[Edge]:
         first = self._with(case, name, one)
         last = self._with(case, name, other)
-        while (middle := _between(one, other, whole=whole)) is not None:
+        while (middle := _between(one, other, whole=whole, close=close)) is not None:
             judged = self._with(case, name, middle)
             if judged.value == first.value:
                 one, first = middle, judged
@@ -144,10 +169,12 @@ def _allowed(value: Number, param: Param) -> bool:
     )
 
 
-def _between(one: Number, other: Number, *, whole: bool) -> Number | None:
-    """None when there is no number between them."""
+def _between(one: Number, other: Number, *, whole: bool, close: float) -> Number | None:
+    """None when there is no number between them, or they are close enough."""
     middle = (one + other) // 2 if whole else (one + other) / 2
-    return None if middle in (one, other) else middle
+    if middle in {one, other} or (not whole and abs(one - other) <= close * abs(middle)):
+        return None
+    return middle
 
 
 class _Reading(Mapping[str, Any]):
@@ -174,6 +201,8 @@ class _Kept:
     def __init__(self, world: World) -> None:
         self._world = world
         self.kept: dict[tuple[Any, ...], Any] = {}
+        self.read: dict[tuple[int, str, str, int, int], None] = {}
+        """Windows that were asked for, in order; whoever wants to know clears it first."""
 
     @property
     def sites(self) -> tuple[SiteFacts, ...]:
@@ -189,6 +218,7 @@ class _Kept:
 
     def window(self, site: int, series: str, asset: str, start: int, end: int) -> Window:
         key = (site, series, asset, start, end)
+        self.read[key] = None
         found = self.kept.get(key)
         if found is None:
             found = self.kept[key] = self._world.window(site, series, asset, start, end)

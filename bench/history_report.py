@@ -171,8 +171,8 @@ def _right(history: History, figures: Mapping[str, Any], path: Path) -> Path:
             0.4,
             label=label,
             xerr=[
-                [rate.value - rate.interval[0] for _, rate in shown],
-                [rate.interval[1] - rate.value for _, rate in shown],
+                [max(0.0, rate.value - rate.interval[0]) for _, rate in shown],
+                [max(0.0, rate.interval[1] - rate.value) for _, rate in shown],
             ],
             error_kw={"elinewidth": 0.8, "alpha": 0.6},
         )

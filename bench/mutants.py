@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-from bench.mutation import Change, Kind, Subject, changed_text
+from bench.equivalents import EQUIVALENTS, Equivalent
+from bench.mutation import Change, Kind, Subject, changed_text, plain_text
 from bench.mutation_local import LOCAL
 from bench.mutation_whole import WHOLE
 from triage.sop.procedure import Param
@@ -41,26 +42,6 @@ class Mutant:
         )
 
 
-class Equivalent(NamedTuple):
-    """Mutants that no case can tell from the tool, and why. `before` is part of the line's text
-    before the change; "" stands for any, and so does a `node` of ""."""
-
-    node: str
-    operator: str
-    before: str
-    why: str
-
-    def covers(self, mutant: Mutant) -> bool:
-        return (
-            self.node in ("", mutant.node)
-            and self.operator == mutant.operator
-            and self.before in mutant.before
-        )
-
-
-EQUIVALENTS: tuple[Equivalent, ...] = ()
-
-
 class Found(NamedTuple):
     """`left_out` are equivalents, each with the reason."""
 
@@ -71,10 +52,10 @@ class Found(NamedTuple):
 def every_mutant(node: str, source: str, params: Mapping[str, Param]) -> list[Mutant]:
     """All that the operators find, in the order of lines; none twice and none that is the tool."""
     subject = Subject(ast.parse(source), params)
-    same = ast.unparse(subject.tree) + "\n"
+    same = plain_text(subject)
     found: dict[str, Mutant] = {}
     for change in _changes(subject):
-        text = changed_text(source, subject, change)
+        text = changed_text(subject, change)
         if text != same and text not in found:
             found[text] = _mutant(node, change, text)
     return sorted(found.values(), key=lambda one: (one.line, one.kind, one.operator, one.after))
@@ -92,7 +73,9 @@ def mutants_of(
     kept: list[Mutant] = []
     left_out: list[tuple[Mutant, str]] = []
     for mutant in every_mutant(node, source, params):
-        why = next((one.why for one in equivalents if one.covers(mutant)), "")
+        why = next(
+            (one.why for one in equivalents if one.covers(node, mutant.operator, mutant.before)), ""
+        )
         if why:
             left_out.append((mutant, why))
         else:

@@ -11,6 +11,7 @@ import ast
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 from triage.sop.procedure import Param
@@ -45,12 +46,21 @@ class Subject:
     tree: ast.Module
     params: Mapping[str, Param]
     parents: Mapping[ast.AST, ast.AST] = field(init=False)
+    texts: tuple[str, ...] = field(init=False)
+    """Of the statements of the file."""
 
     def __post_init__(self) -> None:
         above = {
             child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
         }
         object.__setattr__(self, "parents", above)
+        object.__setattr__(self, "texts", tuple(map(ast.unparse, self.tree.body)))
+
+    def top_of(self, node: ast.AST) -> int:
+        """Which statement of the file it is part of."""
+        while (above := self.parents[node]) is not self.tree:
+            node = above
+        return next(i for i, one in enumerate(self.tree.body) if one is node)
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         while (above := self.parents.get(node)) is not None:
@@ -104,27 +114,35 @@ def with_keyword(call: ast.Call, name: str, value: ast.expr | None) -> ast.Call:
     return changed
 
 
-class _Replace(ast.NodeTransformer):
-    def __init__(self, places: Mapping[ast.AST, ast.AST]) -> None:
-        self._places = places
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        found = self._places.get(node)
-        if found is not None:
-            return found
-        changed: ast.AST = self.generic_visit(node)
-        return changed
+def plain_text(subject: Subject) -> str:
+    """The file as `changed_text` would write it without a change."""
+    return "\n".join(subject.texts) + "\n"
 
 
-def changed_text(source: str, subject: Subject, change: Change) -> str:
-    """The file with the change. `subject` is of `source`, and stays as it is."""
-    order = {node: index for index, node in enumerate(ast.walk(subject.tree))}
-    tree = ast.parse(source)
-    nodes = list(ast.walk(tree))
-    places = {nodes[order[node]]: new for node, new in change.places.items()}
-    _Replace(places).visit(tree)
+def changed_text(subject: Subject, change: Change) -> str:
+    """The file with the change; without its comments. The subject's tree is as before after it."""
+    texts = [*subject.texts]
+    undo = [(_put(subject.parents[node], node, new), node) for node, new in change.places.items()]
+    try:
+        for index in {subject.top_of(node) for node in change.places}:
+            texts[index] = ast.unparse(ast.fix_missing_locations(subject.tree.body[index]))
+    finally:
+        for restore, node in undo:
+            restore(node)
     if change.imports:
-        at = next(i for i, one in enumerate(tree.body) if isinstance(one, ast.ImportFrom))
-        names = [ast.alias(name) for name in change.imports]
-        tree.body.insert(at, ast.ImportFrom(module="triage.tool_api", names=names, level=0))
-    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+        at = next(i for i, one in enumerate(subject.tree.body) if isinstance(one, ast.ImportFrom))
+        texts.insert(at, f"from triage.tool_api import {', '.join(change.imports)}")
+    return "\n".join(texts) + "\n"
+
+
+def _put(above: ast.AST, node: ast.AST, new: ast.AST) -> Callable[[ast.AST], None]:
+    """Puts `new` in the place of `node`; what it returns puts another one there."""
+    for name, value in ast.iter_fields(above):
+        if value is node:
+            setattr(above, name, new)
+            return partial(setattr, above, name)
+        if isinstance(value, list) and any(one is node for one in value):
+            index = next(i for i, one in enumerate(value) if one is node)
+            value[index] = new
+            return partial(value.__setitem__, index)
+    raise ValueError(f"{ast.unparse(node)!r} is not there")

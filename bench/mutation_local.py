@@ -26,9 +26,8 @@ def strictness(tool: Subject, node: ast.AST) -> Iterator[Change]:
     """`>=` for `>` and the other way round, in code and in a clause."""
     if called(node) == "compare":
         assert isinstance(node, ast.Call)
-        _, observed, op, threshold, *_ = node.args
-        stated = isinstance(observed, ast.Constant) and isinstance(threshold, ast.Constant)
-        if isinstance(op, ast.Constant) and op.value in STRICTNESS and not stated:
+        op = node.args[2]
+        if isinstance(op, ast.Constant) and op.value in STRICTNESS and not _is_stated(node):
             other = copy.copy(node)
             other.args = [*node.args]
             other.args[2] = ast.Constant(STRICTNESS[op.value])
@@ -41,6 +40,15 @@ def strictness(tool: Subject, node: ast.AST) -> Iterator[Change]:
                 ops[place] = flipped()
                 changed = ast.Compare(node.left, ops, node.comparators)
                 yield instead("boundary", "strictness", node, changed)
+
+
+def _is_stated(node: ast.AST) -> bool:
+    """A clause of constants: it tells people what was found, and nothing turns on it."""
+    return (
+        isinstance(node, ast.Call)
+        and called(node) == "compare"
+        and all(isinstance(one, ast.Constant) for one in (node.args[1], node.args[3]))
+    )
 
 
 # --- units ------------------------------------------------------------------------------------
@@ -295,6 +303,8 @@ def clauses(tool: Subject, node: ast.AST) -> Iterator[Change]:
         if len(listed.elts) < 2:
             return
         for one in listed.elts:
+            if _is_stated(one):
+                continue
             rest = [other for other in listed.elts if other is not one]
             yield instead("aggregation", "clause dropped", listed, ast.List(rest, ast.Load()))
     flipped = with_keyword(

@@ -154,6 +154,7 @@ def another_column(tool: Subject) -> Iterator[Change]:
             and isinstance(node.slice.value, str)
             and isinstance(node.value, ast.Name)
             and node.value.id not in SITE_FACTS
+            and not tool.is_said(node)
         ):
             read.setdefault(node.slice.value, []).append(node.slice)
     keys = list(read)

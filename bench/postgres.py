@@ -92,7 +92,8 @@ class PostgresServer:
         return text
 
 
-def _binaries() -> Path:
+def postgres_binaries() -> Path:
+    """The folder of the newest that is installed. Raises MissingServer."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if found:
         return found[-1].parent
@@ -102,7 +103,7 @@ def _binaries() -> Path:
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """Raises MissingServer without PostgreSQL."""
-    binaries = _binaries()
+    binaries = postgres_binaries()
     home = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
         if os.geteuid() == 0:

@@ -32,9 +32,9 @@ from bench.dock import (
     embedded_sources,
     procedure,
 )
-from bench.postgres import running_postgres
+from bench.postgres import postgres_binaries, running_postgres
 from bench.replay import Decided, Progress, triage
-from bench.servers import HOST, Prometheus
+from bench.servers import HOST, Prometheus, binary
 from bench.world.layout import SITES
 from bench.world.served import ServedSeries
 from bench.world.warehouse import fill_postgres
@@ -94,15 +94,17 @@ def measure(
     say: Say = _silent,
 ) -> dict[str, Any]:
     """Both runs and what differs between them; `site` is an index, SITE or the last by default.
+    `seconds` are without building the world, `backfill_seconds` with starting the servers.
 
-    Must not be called where an event loop runs. Raises MissingServer, InvalidFiles for a
-    procedure that cannot be served, and RuntimeError when a server does not hold what it was
-    given.
+    Must not be called where an event loop runs. Raises MissingServer before anything else,
+    InvalidFiles for a procedure that cannot be served, ValueError when there are no alerts, and
+    RuntimeError when a server does not hold what it was given.
     """
-    began = time.perf_counter()
+    _installed()
     loaded = procedure()
     say("the world and its files")
     files = dock_files(seed, extent, folder)
+    began = time.perf_counter()
     chosen = min(SITE, extent.sites - 1) if site is None else site
     history = historical_alerts(
         files.world,
@@ -110,6 +112,8 @@ def measure(
         between=(max(extent.alerts_from, extent.end - DAYS * DAY_S), extent.end),
         sites=[chosen],
     )
+    if not history:
+        raise ValueError(f"{SITES[chosen].facts.name} has no alerts in its last week")
 
     def seen(before: int) -> Progress:
         return lambda done, _of: progress(before + done, 2 * len(history))
@@ -164,6 +168,13 @@ async def _decided(
 
 
 # --- servers ----------------------------------------------------------------------------------
+
+
+def _installed() -> None:
+    """Raises MissingServer."""
+    binary("prometheus")
+    binary("promtool", package="prometheus")
+    postgres_binaries()
 
 
 @contextmanager

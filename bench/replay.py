@@ -107,6 +107,17 @@ class Triage:
             progress(len(self._tap.committed), len(alerts))
         return await self._rest(alerts, sent, progress)
 
+    async def one(self, alert: HistoricalAlert) -> Decided:
+        """Nothing else is under way. A store decides an alert once: the second time waits for
+        ever."""
+        began = time.perf_counter()
+        await self._accept(alert)
+        while alert.alert_id not in self._tap.committed:
+            self._tap.changed.clear()
+            await self._tap.changed.wait()
+        decision, at = self._tap.committed[alert.alert_id]
+        return Decided(alert=alert, decision=decision, latency_s=at - began)
+
     async def _accept(self, alert: HistoricalAlert) -> None:
         await self._store.alerts.accept([alert.arrival])
 

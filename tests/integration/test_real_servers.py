@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bench.real_servers import measure
-from bench.servers import binary
 from bench.world.world import OPEN_SEED, WHOLE, Extent
 from tests.servers import needing_servers
 
@@ -20,9 +19,6 @@ EXTENT = Extent(start=WHOLE.end - DAYS * 86_400, days=DAYS, sites=1)
 def test_real_servers_make_the_same_decisions(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     with needing_servers():
-        # Before the world is built, which takes a while.
-        binary("prometheus")
-        binary("promtool", package="prometheus")
         figures = measure(
             OPEN_SEED,
             EXTENT,

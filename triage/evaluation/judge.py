@@ -188,7 +188,7 @@ def checked(verdict: Any) -> Verdict:
 def raised(tool: Tool, error: BaseException) -> ToolFailed:
     """The tool's own exception as its failure, with the line of the tool's file. The file is named
     as seen from the library: failures go into decisions, and those to sinks."""
-    file = tool.evaluate.__code__.co_filename
+    file = tool.file or tool.evaluate.__code__.co_filename
     line, step = 0, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == file:

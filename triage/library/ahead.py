@@ -52,10 +52,8 @@ LIMIT_S = 60.0  # seconds: processes that take longer hang
 class Ahead:
     """The active sources of some folders of a library, under way. Safe from one thread."""
 
-    def __init__(self, root: Path, folders: Iterable[str], *, passed: Path | None = None) -> None:
-        """`passed` is the file of `linted`, where there is one."""
+    def __init__(self, root: Path, folders: Iterable[str]) -> None:
         self._root = root
-        self._passed = passed
         self._folders = list(folders)
         self._batches = deque(
             self._folders[at : at + BATCH] for at in range(0, len(self._folders), BATCH)
@@ -106,10 +104,7 @@ class Ahead:
         here = str(Path(__file__).parents[2])
         paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.Popen(  # noqa: S603 - this interpreter, this module
-            [
-                *(sys.executable, "-P", *optimize, "-m", "triage.library.ahead"),
-                *(str(self._root), str(self._passed or "")),
-            ],
+            [sys.executable, "-P", *optimize, "-m", "triage.library.ahead", str(self._root)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -142,13 +137,16 @@ class Ahead:
             )
 
 
-def begin(root: Path, *, passed: Path | None = None) -> Ahead:
-    """For every folder of a library, the SOP's or not. Raises nothing."""
+def begin(root: Path, *, passed: Path) -> Ahead:
+    """For every folder of a library, the SOP's or not, unless `passed`, the file of `linted`,
+    tells that it was loaded before: what is new since then the loader begins. Raises nothing."""
+    if linted.read(passed):
+        return Ahead(root, ())
     try:
         folders = [entry.name for entry in os.scandir(root) if entry.is_dir()]
     except OSError:
         folders = []
-    return Ahead(root, folders, passed=passed).start()
+    return Ahead(root, folders).start()
 
 
 def _received(stream: IO[bytes]) -> list[Any]:
@@ -162,9 +160,9 @@ def _received(stream: IO[bytes]) -> list[Any]:
 # --- in the process ---------------------------------------------------------------------------
 
 
-def serve(requests: Iterable[bytes], answers: IO[bytes], root: Path, passed: Path | None) -> None:
+def serve(requests: Iterable[bytes], answers: IO[bytes], root: Path) -> None:
     """One answer a line of requests. Ends when they do."""
-    checks = Checks(linted.read(passed) if passed is not None else frozenset(), {})
+    checks = Checks({})
     told: set[Source] = set()
     for line in requests:
         entries = []
@@ -204,8 +202,8 @@ def _active_source(root: Path, folder: str) -> tuple[Source, int, bytes] | None:
 
 def main() -> None:
     gc.disable()  # syntax trees are many and have no cycles
-    root, passed = sys.argv[1:]
-    serve(sys.stdin.buffer, sys.stdout.buffer, Path(root), Path(passed) if passed else None)
+    [root] = sys.argv[1:]
+    serve(sys.stdin.buffer, sys.stdout.buffer, Path(root))
 
 
 if __name__ == "__main__":

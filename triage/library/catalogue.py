@@ -21,8 +21,9 @@ class Tool:
     """One node's active tool.
 
     `queries` and `evaluate` take (warehouse, timestamp, context). `queries` is None for a
-    `dynamic` tool, whose `evaluate` is a coroutine function. `sha256` is of the source's bytes;
-    `stale` when the SOP's text of the node is not the one the tool was made from.
+    `dynamic` tool, whose `evaluate` returns what is to be awaited. `sha256` is of the source's
+    bytes; `stale` when the SOP's text of the node is not the one the tool was made from. `file`
+    is what its tracebacks call it, empty for a tool that was made without one.
     """
 
     node: NodeId
@@ -34,6 +35,7 @@ class Tool:
     evaluate: Callable[..., Any]
     stale: bool = False
     status: VersionStatus = VersionStatus.ACTIVE
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

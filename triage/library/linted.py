@@ -1,9 +1,10 @@
-"""Which sources passed the lint before, so that a start need not lint thousands again.
+"""Which sources passed the lint and did load before, so that a start need not do it to thousands.
 
 A file in the daemon's data folder: the policy's fingerprint, then one passed source a line. It
 holds verdicts and never code: what runs is always compiled from bytes that have the hash in the
-manifest. Whoever could forge a line could so spare an approved source the lint, and nothing else;
-the manifest that pins the hash and names the approver is not to be found here.
+manifest, though no sooner than it is called. Whoever could forge a line could so spare an approved
+source the lint, and nothing else; the manifest that pins the hash and names the approver is not to
+be found here.
 """
 
 from __future__ import annotations

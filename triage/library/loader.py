@@ -5,13 +5,11 @@ One bad tool never stops a load: its node is broken, and the reason is a finding
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from triage.errors import Finding, InvalidFiles, ToolFailed, ToolFailure
-from triage.library import linted, rules
+from triage.library import linted
 from triage.library.ahead import Ahead
 from triage.library.catalogue import Library, Tool
 from triage.library.files import Unreadable, is_folder_name, read_bounded
@@ -26,7 +24,8 @@ from triage.library.manifest import (
     unreadable,
 )
 from triage.library.memory import Checks, Memory, Ready, Remembered
-from triage.library.policy import SOURCE_LIMIT
+from triage.library.namespace import Broken, Deferred, Namespaces
+from triage.library.policy import SOURCE_LIMIT, check_source
 from triage.model.canonical import sha256_hex
 from triage.model.decision import NodeId
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from triage.library.memory import Source
+    from triage.library.namespace import Functions
     from triage.sop.procedure import Node, Sop
 
 __all__ = ["Library", "Tool", "load_library", "read_source", "stale_finding", "strange_folders"]
@@ -53,8 +53,9 @@ def load_library(
     """Every node's active tool, or why there is none. Raises nothing for what the files hold.
 
     Blocks for file reads and about 2 ms of CPU a distinct source: call it off the event loop.
-    `memory` is of the load before, and is brought up to this one. `ahead` has been started for
-    this root and is used up.
+    `memory` is of the load before, and is brought up to this one; a source that it knows to have
+    passed is compiled when it is first called. `ahead` has been started for this root and is used
+    up.
     """
     if not root.is_dir():
         return _nothing(root, sop)
@@ -111,13 +112,6 @@ def _nothing(root: Path, sop: Sop) -> Library:
     )
 
 
-class _Broken(Exception):
-    def __init__(self, failure: ToolFailure, *findings: Finding) -> None:
-        super().__init__()
-        self.failure = failure
-        self.findings = findings
-
-
 class _Found(NamedTuple):
     """A node's active version and its verified source."""
 
@@ -138,19 +132,19 @@ class _Load:
         self._root = root
         self._quarantined = quarantined
         self._before = before.of(root)
-        self._checks = Checks(self._before.passed, {})
+        self._checks = Checks({})
         self._manifests: dict[NodeId, tuple[bytes, Manifest]] = {}
         self._made: dict[tuple[NodeId, Source], Ready] = {}
-        self._builtins = {**rules.SAFE_BUILTINS, "__import__": _import_allowed}
+        self._namespaces = Namespaces()
 
     def tools(self, sop: Sop, ahead: Ahead | None) -> dict[NodeId, Tool | ToolFailed]:
         """In the SOP's order: first every file is read, so that all there is to compile is
         known at once."""
-        found: dict[NodeId, _Found | _Broken] = {}
+        found: dict[NodeId, _Found | Broken] = {}
         for node in sop.nodes.values():
             try:
                 found[node.node] = self._find(node)
-            except _Broken as broken:
+            except Broken as broken:
                 found[node.node] = broken
         done = {} if ahead is None else dict(ahead.results())
         new = {
@@ -158,9 +152,9 @@ class _Load:
             for one in found.values()
             if isinstance(one, _Found) and (one.node.node, one.source) not in self._before.ready
         }
-        left = [node for source, node in new.items() if source not in done]
+        left = [node for one, node in new.items() if one not in done and not self._passed(one)]
         done.update(Ahead(self._root, left).start().results())
-        self._checks = Checks(self._before.passed, done)
+        self._checks = Checks(done)
         return {node: self._tool(one) for node, one in found.items()}
 
     def remembered(self) -> Remembered:
@@ -174,12 +168,12 @@ class _Load:
             ),
         )
 
-    def _tool(self, found: _Found | _Broken) -> Tool | ToolFailed:
+    def _tool(self, found: _Found | Broken) -> Tool | ToolFailed:
         try:
-            if isinstance(found, _Broken):
+            if isinstance(found, Broken):
                 raise found
             return self._ready(found)
-        except _Broken as broken:
+        except Broken as broken:
             self.findings += broken.findings
             return ToolFailed(broken.failure, self._detail(broken.findings))
 
@@ -197,10 +191,10 @@ class _Load:
             body = read_source(self._root, node.node, version)
         except Unreadable as error:
             failure = ToolFailure.MISSING if error.missing else ToolFailure.TAMPERED
-            raise _Broken(failure, unreadable(error, node.node)) from None
+            raise Broken(failure, unreadable(error, node.node)) from None
         reason = self._quarantined.get(version.sha256)
         if reason is not None:
-            raise _Broken(
+            raise Broken(
                 ToolFailure.QUARANTINED,
                 Finding(
                     file=str(path),
@@ -217,8 +211,7 @@ class _Load:
         key = (node.node, found.source)
         ready = self._before.ready.get(key)
         if ready is None:
-            code, findings = self._code(found)
-            ready = Ready(*self._functions(node, version, code), findings)
+            ready = self._deferred(found) or self._make(found)
         self._made[key] = ready
         self.findings += ready.findings
         stale = version.sop_text_sha256 != node.text_sha256
@@ -232,6 +225,7 @@ class _Load:
             reads_parents=tuple(NodeId(parent) for parent in version.reads_parents),
             queries=ready.queries,
             evaluate=ready.evaluate,
+            file=ready.file,
             stale=stale,
             status=version.status,
         )
@@ -239,7 +233,7 @@ class _Load:
     def _manifest(self, node: Node) -> Manifest:
         path = manifest_path(self._root, node.node)
         if not is_folder_name(node.node):
-            raise _Broken(
+            raise Broken(
                 ToolFailure.MISSING,
                 Finding(
                     file=str(self._root),
@@ -255,8 +249,8 @@ class _Load:
                 known = (body, parse_manifest(body, file=path, node=node.node))
         except Unreadable as error:
             if not error.missing:
-                raise _Broken(ToolFailure.TAMPERED, unreadable(error, node.node)) from None
-            raise _Broken(
+                raise Broken(ToolFailure.TAMPERED, unreadable(error, node.node)) from None
+            raise Broken(
                 ToolFailure.MISSING,
                 Finding(
                     file=str(path),
@@ -267,7 +261,7 @@ class _Load:
             ) from None
         except InvalidFiles as error:
             # A manifest that contradicts itself vouches for nothing.
-            raise _Broken(ToolFailure.TAMPERED, *error.findings) from None
+            raise Broken(ToolFailure.TAMPERED, *error.findings) from None
         self._manifests[node.node] = known
         return known[1]
 
@@ -278,7 +272,7 @@ class _Load:
         retired = bool(manifest.versions) and all(
             entry.status is VersionStatus.RETIRED for entry in manifest.versions
         )
-        raise _Broken(
+        raise Broken(
             ToolFailure.RETIRED if retired else ToolFailure.MISSING,
             Finding(
                 file=str(manifest_path(self._root, node.node)),
@@ -290,13 +284,14 @@ class _Load:
             ),
         )
 
-    def _code(self, found: _Found) -> tuple[CodeType, tuple[Finding, ...]]:
+    def _passed(self, source: Source) -> bool:
+        return linted.key(*source) in self._before.passed
+
+    def _make(self, found: _Found) -> Ready:
         """Equal sources are compiled once; their tracebacks name the first file of them."""
         node, number = found.node.node, found.version.version
         path = source_path(self._root, node, number)
-        checked = self._checks.check(
-            found.source, found.body, file=f"{self._root.name}/{node}/v{number}.py", node=node
-        )
+        checked = self._checks.check(found.source, found.body, file=self._shown(found), node=node)
         findings = tuple(
             Finding(
                 file=str(path),
@@ -310,64 +305,32 @@ class _Load:
         )
         if checked.code is None:
             # `promote` lints too, so an active version that fails was not promoted by it.
-            raise _Broken(ToolFailure.TAMPERED, *findings)
-        return checked.code, findings
+            raise Broken(ToolFailure.TAMPERED, *findings)
+        queries, evaluate = self._namespaces.functions(
+            checked.code, file=str(path), node=node, dynamic=found.version.dynamic
+        )
+        return Ready(queries, evaluate, findings, evaluate.__code__.co_filename)
 
-    def _functions(
-        self, node: Node, version: ManifestVersion, code: CodeType
-    ) -> tuple[Callable[..., Any] | None, Callable[..., Any]]:
-        path = source_path(self._root, node.node, version.version)
+    def _deferred(self, found: _Found) -> Ready | None:
+        """For a source that was linted and loaded before, by this policy and interpreter."""
+        if not self._passed(found.source):
+            return None
+        # Not this load: what a tool holds on to lives as long as the daemon.
+        namespaces, body, file = self._namespaces, found.body, self._shown(found)
+        node, dynamic = found.node.node, found.version.dynamic
 
-        def broken(failure: ToolFailure, problem: str) -> _Broken:
-            return _Broken(
-                failure,
-                Finding(
-                    file=str(path),
-                    where=node.node,
-                    problem=problem,
-                    fix="promote a mended version or roll back",
-                ),
-            )
+        def make() -> Functions:
+            checked = check_source(body, file=file, node=node, dynamic=dynamic, linted=True)
+            if checked.code is None:
+                raise Broken(ToolFailure.TAMPERED, *checked.findings)
+            return namespaces.functions(checked.code, file=file, node=node, dynamic=dynamic)
 
-        # Dataclasses with string annotations look their module up in sys.modules, where a tool
-        # is not; under this name they find one that has what tools may name.
-        module = ModuleType(rules.TOOL_API, None)
-        module.__dict__["__builtins__"] = self._builtins
-        try:
-            exec(code, module.__dict__)  # noqa: S102 - verified by hash, approved by a person
-        except Exception as error:  # noqa: BLE001 - whatever it raises is the tool's failure
-            detail = f"{type(error).__name__}: {error}"
-            raise broken(ToolFailure.RAISED, f"raised while loading: {detail}") from None
-        queries = module.__dict__.get("queries")
-        evaluate = module.__dict__.get("evaluate")
-        if not isinstance(evaluate, FunctionType):
-            raise broken(ToolFailure.INVALID_RESULT, "`evaluate` is not a function")
-        if inspect.iscoroutinefunction(evaluate) is not version.dynamic:
-            raise broken(ToolFailure.INVALID_RESULT, "`evaluate` and `dynamic` disagree")
-        if version.dynamic:
-            return None, evaluate
-        if not isinstance(queries, FunctionType):
-            raise broken(ToolFailure.INVALID_QUERIES, "`queries` is not a function")
-        return queries, evaluate
+        tool = Deferred(make)
+        return Ready(None if dynamic else tool.queries, tool.evaluate, (), file)
 
-
-_IMPORTED_BY_C = frozenset({"time", "_strptime"})
-
-
-def _import_allowed(
-    name: str,
-    globals_: Mapping[str, object] | None = None,
-    locals_: Mapping[str, object] | None = None,
-    fromlist: Sequence[str] | None = (),
-    level: int = 0,
-) -> ModuleType:
-    if isinstance(fromlist, list) and name in _IMPORTED_BY_C:
-        # PyImport_Import, and no import statement: it looks up the builtins of the frame that
-        # called strftime, and keeps the module from the tool.
-        return __import__(name)
-    if level or name not in rules.ALLOWED_IMPORTS:
-        raise ImportError(f"tools may not import {name!r}")
-    return __import__(name, globals_, locals_, fromlist or (), level)
+    def _shown(self, found: _Found) -> str:
+        """The file as decisions name it: as seen from beside the library."""
+        return f"{self._root.name}/{found.node.node}/v{found.version.version}.py"
 
 
 def stale_finding(root: Path, node: str, version: int) -> Finding:

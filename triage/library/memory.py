@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from triage.library import linted
 from triage.library.policy import Checked, check_source
 
 if TYPE_CHECKING:
@@ -21,11 +20,13 @@ Source = tuple[str, bool]
 
 
 class Ready(NamedTuple):
-    """A tool's functions in their own namespace, and what its check found."""
+    """A tool's functions in their own namespace, what its check found, and the name of its file
+    in tracebacks."""
 
     queries: Callable[..., Any] | None
     evaluate: Callable[..., Any]
     findings: tuple[Finding, ...]
+    file: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,8 @@ class Remembered:
     follows from the bytes.
 
     `manifests` maps a node to the bytes of its manifest and what they say. `ready` maps a node
-    and a source to what came of it. `passed` are keys of `linted`: sources without a finding.
+    and a source to what came of it. `passed` are keys of `linted`: sources that had no finding
+    and did load.
     """
 
     root: Path | None = None
@@ -61,20 +63,14 @@ class Memory:
 class Checks:
     """Sources checked once each, however many tools share one."""
 
-    def __init__(self, passed: frozenset[str], done: Mapping[Source, Checked]) -> None:
-        self._passed = passed
+    def __init__(self, done: Mapping[Source, Checked]) -> None:
         self._done = dict(done)
 
     def check(self, source: Source, body: bytes, *, file: str, node: str) -> Checked:
         """`body` has the hash in `source`. `file` and `node` are those of the first that asks."""
         checked = self._done.get(source)
         if checked is None:
-            sha256, dynamic = source
             checked = self._done[source] = check_source(
-                body,
-                file=file,
-                node=node,
-                dynamic=dynamic,
-                linted=linted.key(sha256, dynamic) in self._passed,
+                body, file=file, node=node, dynamic=source[1]
             )
         return checked

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from bench.mutants import Equivalent, every_mutant, mutants_of
+from bench.equivalents import Equivalent
+from bench.mutants import every_mutant, mutants_of
 from bench.mutation import Subject
 from bench.tool_sources import ToolSource, compiled
 from tests.unit.bench_cases.sample import MUTANTS, NODE, PARAMS, TOOL
