@@ -135,6 +135,21 @@ def real_servers_command(json_file: JsonFile = None) -> None:
     _report("real servers", figures, json_file)
 
 
+@application.command("peers")
+def peers_command(
+    json_file: JsonFile = None,
+    alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 200,
+    rounds: Rounds = 2,
+) -> None:
+    """The dock's alerts through the engine, a hand-written loop and LangGraph, all the same way."""
+    from bench import history_report, peers
+
+    history_report.quiet()
+    with _counting("walks") as count:
+        figures = asyncio.run(peers.measure(alerts=alerts, rounds=rounds, progress=count, say=_say))
+    _report("peers on the dock", figures, json_file)
+
+
 @application.command("growth")
 def growth_command(
     json_file: JsonFile = None,

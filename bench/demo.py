@@ -1,8 +1,8 @@
 """`make demo`: a day of the outbound dock, decided by a real daemon while you watch.
 
 Starts `triage serve` on this checkout's triage.toml, sends it the alerts of 29 November 2026 in
-the order they fired, a day in half a minute, and shows what it decides and what truly was. Needs no
-server and takes about a minute; what the daemon stored stays in .demo/ to look at.
+the order they fired, the day in under half a minute, and shows what it decides and what truly was.
+Needs no server and takes about a minute; what the daemon stored stays in .demo/ to look at.
 """
 
 from __future__ import annotations
@@ -53,10 +53,14 @@ TRIED = ("chute_full_pct", "25", "40")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.partition("\n")[0])
     parser.add_argument("--keep", action="store_true", help="keep the daemon until Ctrl-C")
-    keep: bool = parser.parse_args().keep
+    parser.add_argument("--world", action="store_true", help="only build what the sources read")
+    given = parser.parse_args()
     signal.signal(signal.SIGTERM, _end)
     console = Console(highlight=False, emoji=False, markup=False)
-    return perform(console, DEMO, FOLDER, keep=keep)
+    if given.world:
+        built(console, DEMO)
+        return 0
+    return perform(console, DEMO, FOLDER, keep=given.keep)
 
 
 def _end(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -237,11 +241,13 @@ def _look_further(console: Console, day: Day, folder: Path) -> None:
     name, value, other = TRIED
     _head(console, "Look further")
     for line in (
-        f"export TRIAGE_STORE__URL=sqlite:///{folder / STORE} TRIAGE_SOP__GOLDEN={folder}/golden",
+        f"export TRIAGE_STORE__URL=sqlite:///{folder / STORE}",
+        f"export TRIAGE_SOP__GOLDEN={folder / 'golden'}",
         f"{triage} decisions show {shown}",
         f"sed '/^  {name}:/s/{value}/{other}/' sop.yaml >{folder}/sop.yaml",
         f"{triage} replay --sop {folder}/sop.yaml",
-        f"{triage} test add {shown} && {triage} test",
+        f"{triage} test add {shown}",
+        f"{triage} test",
     ):
         console.print(Text(f"  {line}"), soft_wrap=True)
 

@@ -29,8 +29,8 @@ class Pace:
     apart_s: float
 
 
-WATCHED = Pace(day_s=30.0, reading_s=2.5, apart_s=4.0)
-LISTED = Pace(day_s=30.0, reading_s=0.0, apart_s=4.0)
+WATCHED = Pace(day_s=25.0, reading_s=2.5, apart_s=4.0)
+LISTED = Pace(day_s=25.0, reading_s=0.0, apart_s=4.0)
 AT_ONCE = Pace(day_s=0.0, reading_s=0.0, apart_s=0.0)
 
 

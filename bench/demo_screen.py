@@ -112,9 +112,11 @@ class LiveScreen:
 
     def _panel(self, at: float, sent: int) -> RenderableType:
         done = self._came.total()
-        counts = Text(f"{sent} of {self._total} alerts, {done} decided", style="bold")
-        for came, style in CAME.items():
-            counts.append(f"   {came} ", style="dim").append(str(self._came[came]), style=style)
+        sums = Text(f"{sent} of {self._total} alerts, {done} decided", style="bold")
+        came_of_them = Text("   ").join(
+            Text(f"{came} ", style="dim").append(str(self._came[came]), style=f"not dim {style}")
+            for came, style in CAME.items()
+        )
         latest = _lines()
         for alert, document in self._latest:
             latest.add_row(*_line(alert, document))
@@ -129,7 +131,7 @@ class LiveScreen:
         head.add_column(ratio=1)
         head.add_row(Text(clock.strftime("%A %-d %B %Y  %H:%M UTC"), style="bold cyan"), bar)
         return Panel(
-            Group(head, counts, Text(""), latest),
+            Group(head, sums, came_of_them, Text(""), latest),
             title=Text(self._where, style="dim"),
             title_align="left",
             box=box.ROUNDED,

@@ -37,6 +37,11 @@ TRIES = 40  # cases looked at for a param
 CLOSE = 1e-6
 """How far apart the two figures are, relative, where a site reports in other units: converted
 figures differ from the true ones in the last bit."""
+NOT_TO_THE_BIT = {
+    "min_coverage": "the rule divides samples by those expected, and tools multiply: which of the"
+    " two is rounded shows in the last bit of a share that nobody would set",
+}
+"""Params whose edges are only CLOSE, and why."""
 STEPS = (0.999, 1.001, 0.98, 1.02, 0.9, 1.1, 0.7, 1.4, 0.4, 2.5, 0.1, 10.0)
 """Of a param's value, where another verdict is looked for; the closest first, so that what turns
 is the rule's own comparison and not an absurd figure's."""
@@ -99,8 +104,9 @@ class EdgeFinder:
         done: Counter[tuple[str, float]] = Counter()
         tried: Counter[tuple[str, float]] = Counter()
         for case in cases:
-            close = CLOSE if converted(case) else 0.0
+            other_unit = converted(case)
             for name in sorted(self._read_by(case)):
+                close = CLOSE if other_unit or name in NOT_TO_THE_BIT else 0.0
                 key = (name, close)
                 if name not in params or done[key] >= PER_PARAM or tried[key] >= TRIES:
                     continue

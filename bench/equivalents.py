@@ -120,11 +120,10 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
     *(
         Equivalent(
             "",
-            operator,
+            "scope ignored",
             f" in {counter}",
             "an asset's counters fall silent together, so one is known when the other is",
         )
-        for operator in ("scope ignored", "condition dropped")
         for counter in ("fails", "lane_full", "no_reads")
     ),
     Equivalent(

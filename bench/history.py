@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from statistics import fmean, median
@@ -18,11 +19,11 @@ from bench.annotator.walk import Annotation, annotate
 from bench.dock import CACHE, SITES, SOP, DockFiles, dock_files, embedded_sources, procedure
 from bench.ranks import nearest_rank
 from bench.replay import Decided, Progress, triage
-from bench.score import Difference, LatentScore, Rate, difference, latent_score
+from bench.score import Difference, LatentScore, LeadsTo, Rate, difference, latent_score
 from bench.world.world import OPEN_SEED, WHOLE, Extent
 from triage.app.procedure import Loaded
 from triage.model.alert import AlertId
-from triage.model.decision import AnsweredBy, Decision, run_sha256
+from triage.model.decision import AnsweredBy, Decision, NodeId, run_sha256
 from triage.traversal import reachable
 
 ALERTS = 1500
@@ -98,6 +99,7 @@ async def replay(
             ),
             files.world.minutes.episodes,
             _root_causes(loaded),
+            _ways(loaded),
         ),
         seconds=seconds,
         loaded=loaded,
@@ -127,6 +129,14 @@ def _root_causes(loaded: Loaded) -> dict[str, frozenset[str]]:
         alarm: frozenset(node for node in reachable(loaded.sop, entry) if node.startswith("rc_"))
         for alarm, entry in loaded.sop.alarms.items()
     }
+
+
+def _ways(loaded: Loaded) -> LeadsTo:
+    @cache
+    def leads_to(node: str, word: str) -> frozenset[str]:
+        return frozenset(reachable(loaded.sop, loaded.sop.steps[NodeId(node)][word].nodes))
+
+    return leads_to
 
 
 # --- figures ----------------------------------------------------------------------------------

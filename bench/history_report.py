@@ -76,8 +76,8 @@ def _whys(figures: Mapping[str, Any]) -> Table:
         table.add_column(heading)
     for title, key in (("missed", "misses"), ("named", "false_alarms")):
         for name, count in figures[key].items():
-            node, why = name.split(": ")
-            table.add_row(title, node, why, str(count), EXPLAIN[why])
+            node, why = name.split(": ", 1)
+            table.add_row(title, node, why, str(count), EXPLAIN[why.partition(":")[0]])
     return table
 
 

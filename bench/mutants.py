@@ -154,4 +154,4 @@ def _operators_in_turn(mutants: list[Mutant]) -> list[Mutant]:
 
 
 def _draw(mutant: Mutant) -> str:
-    return sha256(f"{mutant.node}\n{mutant.operator}\n{mutant.text}".encode()).hexdigest()
+    return sha256(str(mutant).encode()).hexdigest()

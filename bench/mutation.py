@@ -122,15 +122,20 @@ def plain_text(subject: Subject) -> str:
 def changed_text(subject: Subject, change: Change) -> str:
     """The file with the change; without its comments. The subject's tree is as before after it."""
     texts = [*subject.texts]
+    tops = {subject.top_of(node) for node in change.places}
     undo = [(_put(subject.parents[node], node, new), node) for node, new in change.places.items()]
     try:
-        for index in {subject.top_of(node) for node in change.places}:
+        for index in tops:
             texts[index] = ast.unparse(ast.fix_missing_locations(subject.tree.body[index]))
     finally:
         for restore, node in undo:
             restore(node)
     if change.imports:
-        at = next(i for i, one in enumerate(subject.tree.body) if isinstance(one, ast.ImportFrom))
+        at = next(
+            i
+            for i, one in enumerate(subject.tree.body)
+            if isinstance(one, ast.ImportFrom) and one.module != "__future__"
+        )
         texts.insert(at, f"from triage.tool_api import {', '.join(change.imports)}")
     return "\n".join(texts) + "\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -145,8 +145,10 @@ def latent_score(
     decided: Iterable[tuple[HistoricalAlert, Decision, Annotation]],
     episodes: Sequence[Episode],
     reachable: Mapping[str, frozenset[str]],
+    leads_to: LeadsTo,
 ) -> LatentScore:
-    """`reachable` maps an alarm to the root causes of its tree."""
+    """`reachable` maps an alarm to the root causes of its tree; `leads_to` gives the nodes that
+    an answer leads to, directly or not."""
     by_site: dict[int, list[Episode]] = {}
     for episode in episodes:
         by_site.setdefault(episode.site, []).append(episode)
@@ -179,7 +181,7 @@ def latent_score(
                 hit = node in causes
                 found.setdefault(node, []).append(hit)
                 if not hit:
-                    misses[node, _why_missed(node, decision, right)] += 1
+                    misses[node, _why_missed(node, decision, right, leads_to)] += 1
     nodes = sorted(named.keys() | found.keys())
     return LatentScore(
         precision=_rate([hit for hits in named.values() for hit in hits]),
@@ -194,8 +196,11 @@ def _rate(hits: Sequence[bool]) -> Rate:
     return Rate(hits=hits.count(True), of=len(hits))
 
 
+NOT_REACHED = "not reached"
+LeadsTo = Callable[[str, str], frozenset[str]]
+
 EXPLAIN: Mapping[str, str] = {
-    "not reached": "the walk took another branch: an observation before it did not hold",
+    NOT_REACHED: "an observation before it did not hold, or had too little to go by",
     "rule says no": "the fault was too weak, too young or too old for the rule's figures",
     "no data": "what the rule needs was missing",
     "failed": "nobody could answer",
@@ -205,20 +210,31 @@ EXPLAIN: Mapping[str, str] = {
 }
 
 
-def _why_missed(node: str, decision: Decision, right: Annotation) -> str:
+def _why_missed(node: str, decision: Decision, right: Annotation, leads_to: LeadsTo) -> str:
     ours: dict[str, str] = {result.node: result.word for result in decision.nodes}
     theirs = right.verdicts.get(node)
     if theirs is not None and theirs.value == "true":
         return "a fault of ours"
     match ours.get(node):
         case None:
-            return "not reached"
+            return f"{NOT_REACHED}: {_turned_at(node, ours, leads_to)}"
         case "no_data":
             return "no data"
         case "failed":
             return "failed"
         case _:
             return "rule says no"
+
+
+def _turned_at(node: str, ours: Mapping[str, str], leads_to: LeadsTo) -> str:
+    """The answer by which the walk turned away from `node`: the last that had another way there."""
+    turns = [
+        f"{passed} {word}"
+        for passed, word in ours.items()
+        if node not in leads_to(passed, word)
+        and any(node in leads_to(passed, other) for other in ("true", "false", "no_data"))
+    ]
+    return turns[-1] if turns else "-"
 
 
 def _why_named(node: str, near: Sequence[Episode], right: Annotation) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.annotator.figures import baseline, percent
 from bench.annotator.instant import Instant, greatest, least
@@ -21,6 +22,7 @@ from bench.annotator.judged import (
     no_data,
 )
 from bench.annotator.tables import NULL
+from bench.world.canonical import Times
 
 SLOT_S = 900
 MINUTES_A_SLOT = 15
@@ -175,7 +177,7 @@ def labor_short(now: Instant, entity: str) -> Judged:
 def volume_over_plan(now: Instant, entity: str) -> Judged:
     window_s = now.seconds("volume_window_s")
     came = int(now.counted("flow_minute", window_s)["arrivals"].sum())
-    planned = _planned(now, "arrivals", window_s)
+    planned = _planned(now, "arrivals", _minute_ends(now, window_s))
     return conclude(
         entity,
         at_least(_of_plan(came, planned), now.number("volume_ratio")),
@@ -189,8 +191,11 @@ def upstream_stop(now: Instant, entity: str) -> Judged:
     if bool(np.any((breaks["start"] <= now.t2) & (now.t2 < breaks["end"]))):
         return Judged("false", entity)
     window_s = now.seconds("upstream_window_s")
-    packed = int(now.counted("flow_minute", window_s)["pack_completions"].sum())
-    planned = _planned(now, "pack", window_s)
+    rows = now.counted("flow_minute", window_s)
+    paused = _in_breaks(breaks, rows["at"])
+    packed = int(rows["pack_completions"][~paused].sum())
+    ends = _minute_ends(now, window_s)
+    planned = _planned(now, "pack", ends[~_in_breaks(breaks, ends)])
     return conclude(
         entity,
         below(_of_plan(packed, planned), now.number("upstream_ratio")),
@@ -198,10 +203,21 @@ def upstream_stop(now: Instant, entity: str) -> Judged:
     )
 
 
-def _planned(now: Instant, what: str, window_s: int) -> int:
-    """Fifteen times the parcels planned for the whole minutes that end in the window."""
+def _in_breaks(breaks: Mapping[str, NDArray[Any]], ends: Times) -> NDArray[np.bool_]:
+    """Which of the minutes that end then lie in a scheduled break."""
+    begun = (breaks["start"][None, :] < ends[:, None]) & (ends[:, None] <= breaks["end"][None, :])
+    found: NDArray[np.bool_] = np.asarray(begun.any(axis=1))
+    return found
+
+
+def _minute_ends(now: Instant, window_s: int) -> Times:
+    """Of the whole minutes that end in the window."""
     first = (now.t2 - window_s) // 60 * 60 + 60
-    ends = np.arange(first, now.t2 + 1, 60)
+    return np.arange(first, now.t2 + 1, 60)
+
+
+def _planned(now: Instant, what: str, ends: Times) -> int:
+    """Fifteen times the parcels planned for the whole minutes that end then."""
     slots, minutes = np.unique((ends - 60) // SLOT_S * SLOT_S, return_counts=True)
     forecast = now.tables.whole("forecast")
     return sum(

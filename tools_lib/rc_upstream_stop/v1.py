@@ -1,4 +1,5 @@
-"""Parcels that packing finished, beside what was planned for the same minutes."""
+"""Parcels that packing finished, beside what was planned for the same minutes. Those of a
+scheduled break count on neither side."""
 
 from datetime import UTC, datetime, timedelta
 from math import fsum
@@ -42,12 +43,12 @@ def queries(warehouse: str, timestamp: datetime, context: Context) -> list[Query
     begin = until - timedelta(seconds=float(context.params["upstream_window_s"]))
     hour = timedelta(hours=1)  # by which a wall clock may have been put forward or back since
     last = _shown(until, context, hour)
-    slots = _slots(begin, until)
+    slots = [slot for _, slot in _minutes(begin, until)]
     return [
         rows("warehouse", HEARTBEAT, site=warehouse, after=_utc(after), until=_utc(until)),
         rows("warehouse", MINUTES, site=warehouse, first=_shown(begin, context, -hour), last=last),
         rows("warehouse", PLAN, site=warehouse, first=_utc(slots[0]), last=_utc(slots[-1])),
-        rows("warehouse", BREAKS, site=warehouse, first=_shown(until, context, -hour), last=last),
+        rows("warehouse", BREAKS, site=warehouse, first=_shown(begin, context, -hour), last=last),
     ]
 
 
@@ -60,23 +61,33 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     )
     if heartbeat[0]["latest"] is None:
         return no_data("the warehouse feed is silent", subject=entity)
-    for row in breaks:
-        start = context.localise(row["start_local"], fold=row["start_fold"])
-        end = context.localise(row["end_local"], fold=row["end_fold"])
+    pauses = [
+        (
+            context.localise(row["start_local"], fold=row["start_fold"]),
+            context.localise(row["end_local"], fold=row["end_fold"]),
+        )
+        for row in breaks
+    ]
+    for start, end in pauses:
         if start <= until < end:
             return conclude(
                 [compare("scheduled breaks", 1, "==", 0, "breaks")],
-                f"packing has its break from {row['start_local']} to {row['end_local']}",
+                f"packing has its break until {context.wall_clock(end):%H:%M}",
                 subject=entity,
             )
     packed = fsum(
         row["pack_completions"]
         for row in minutes
-        if begin < context.localise(row["at_local"], fold=row["fold"]) <= until
+        if begin < (at := context.localise(row["at_local"], fold=row["fold"])) <= until
+        and not _paused(at, pauses)
     )
     by_slot = {context.localise(row["slot_utc"]): row["pack"] for row in plan}
     # Each minute has a fifteenth of its slot; divided once, so that nothing is rounded twice.
-    fifteenfold = fsum(by_slot.get(slot, 0) for slot in _slots(begin, until))
+    fifteenfold = fsum(
+        by_slot.get(slot, 0)
+        for minute, slot in _minutes(begin, until)
+        if not _paused(minute, pauses)
+    )
     planned = fifteenfold / SLOT_MINUTES
     minimum = float(context.params["upstream_min_forecast"])
     if not planned or planned < minimum:
@@ -89,13 +100,20 @@ def evaluate(warehouse: str, timestamp: datetime, context: Context) -> Verdict:
     )
 
 
-def _slots(begin: datetime, until: datetime) -> list[datetime]:
-    """The quarter of an hour of each whole minute that ends in (begin, until], in order."""
+def _minutes(begin: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
+    """The end of each whole minute that ends in (begin, until], and its quarter of an hour."""
     first, last = (int(moment.timestamp() // MINUTE_S) for moment in (begin, until))
     return [
-        datetime.fromtimestamp(MINUTE_S * minute // SLOT_S * SLOT_S, UTC)
+        (
+            datetime.fromtimestamp(MINUTE_S * (minute + 1), UTC),
+            datetime.fromtimestamp(MINUTE_S * minute // SLOT_S * SLOT_S, UTC),
+        )
         for minute in range(first, last)
     ]
+
+
+def _paused(minute_end: datetime, pauses: list[tuple[datetime, datetime]]) -> bool:
+    return any(start < minute_end <= end for start, end in pauses)
 
 
 def _utc(moment: datetime) -> str:

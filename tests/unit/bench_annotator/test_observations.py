@@ -15,24 +15,24 @@ WEEK_S = 7 * DAY_S
 )
 def test_a_loop_is_slow_below_nine_tenths_of_its_setpoint(speed: float, value: str) -> None:
     dock = Dock()
-    dock.fill("sorter_speed", "LS-1", speed, last_s=300)
-    dock.fill("sorter_setpoint", "LS-1", 2.0, last_s=300)
+    dock.fill("sorter_speed", "LS-1", speed, last_s=60)
+    dock.fill("sorter_setpoint", "LS-1", 2.0, last_s=60)
     assert verdict(dock, "obs_sorter_slow", "LS-1") == (value, "LS-1")
 
 
-@pytest.mark.parametrize(("missing_s", "value"), [(120, "true"), (125, "no_data")])
+@pytest.mark.parametrize(("missing_s", "value"), [(20, "true"), (25, "no_data")])
 def test_a_loop_needs_three_fifths_of_its_pairs(missing_s: int, value: str) -> None:
     dock = Dock()
-    dock.fill("sorter_speed", "LS-1", 1.0, last_s=300)
-    dock.fill("sorter_setpoint", "LS-1", 2.0, last_s=300)
+    dock.fill("sorter_speed", "LS-1", 1.0, last_s=60)
+    dock.fill("sorter_setpoint", "LS-1", 2.0, last_s=60)
     dock.fill("sorter_setpoint", "LS-1", None, last_s=missing_s)
     assert verdict(dock, "obs_sorter_slow", "LS-1")[0] == value
 
 
 def test_a_loop_that_should_stand_is_no_pair() -> None:
     dock = Dock()
-    dock.fill("sorter_speed", "LS-1", 0.0, last_s=300)
-    dock.fill("sorter_setpoint", "LS-1", 0.0, last_s=300)
+    dock.fill("sorter_speed", "LS-1", 0.0, last_s=60)
+    dock.fill("sorter_setpoint", "LS-1", 0.0, last_s=60)
     assert verdict(dock, "obs_sorter_slow", "LS-1")[0] == "no_data"
 
 
@@ -303,6 +303,6 @@ def test_margins_are_relative_to_the_threshold() -> None:
 
 def test_the_median_of_uneven_samples() -> None:
     dock = Dock()
-    dock.fill("sorter_speed", "LS-1", cycled(1.0, 1.9, 1.9), last_s=300)
-    dock.fill("sorter_setpoint", "LS-1", 2.0, last_s=300)
+    dock.fill("sorter_speed", "LS-1", cycled(1.0, 1.9, 1.9), last_s=60)
+    dock.fill("sorter_setpoint", "LS-1", 2.0, last_s=60)
     assert verdict(dock, "obs_sorter_slow", "LS-1")[0] == "false"

@@ -221,11 +221,26 @@ def test_packing_against_plan(packed: int, forecast: int, value: str) -> None:
 
 @pytest.mark.parametrize(
     ("start", "end", "value"),
-    [(T2, T2 + 1, "false"), (T2 - 900, T2, "true"), (T2 + 1, T2 + 900, "true")],
+    [
+        (T2, T2 + 1, "false"),
+        (T2 - 300, T2, "true"),
+        (T2 - 900, T2, "no_data"),
+        (T2 + 1, T2 + 900, "true"),
+    ],
 )
 def test_a_break_is_no_stop(start: int, end: int, value: str) -> None:
     dock = _flow(0, 0, 1000)
     dock.row("break_plan", start=start, end=end)
+    assert verdict(dock, "rc_upstream_stop", "LS-1")[0] == value
+
+
+@pytest.mark.parametrize(("packed_at", "value"), [(T2 - 600, "false"), (T2 - 60, "true")])
+def test_minutes_of_a_break_count_on_neither_side(packed_at: int, value: str) -> None:
+    dock = Dock()
+    dock.row("flow_minute", at=packed_at, arrivals=0, pack_completions=200)
+    for back in range(4):
+        dock.row("forecast", slot=SLOT - 900 * back, arrivals=0, pack=900)
+    dock.row("break_plan", start=T2 - 600, end=T2)
     assert verdict(dock, "rc_upstream_stop", "LS-1")[0] == value
 
 

@@ -15,7 +15,7 @@ from bench.annotator.settings import load_settings
 from bench.case_store import CaseStore
 from bench.cases import failing_cases, judge_tools, measure
 from bench.dock import dock_files
-from bench.edges import EdgeFinder
+from bench.edges import CLOSE, NOT_TO_THE_BIT, EdgeFinder
 from bench.world.world import Extent, World
 from triage.sop.load import load_sop
 
@@ -202,5 +202,7 @@ def test_edges_turn_between_two_neighbouring_figures(world: World, store: Regula
         low, high = sorted((one.value, other.value))
         if one.param == "air_window_s":
             assert high - low == 1
+        elif one.param in NOT_TO_THE_BIT:
+            assert 0 < high - low <= 2 * CLOSE * high
         else:
             assert (low + high) / 2 in (low, high)

@@ -8,7 +8,7 @@ import pytest
 
 from bench.equivalents import Equivalent
 from bench.mutants import every_mutant, mutants_of
-from bench.mutation import Subject
+from bench.mutation import Subject, plain_text
 from bench.tool_sources import ToolSource, compiled
 from tests.unit.bench_cases.sample import MUTANTS, NODE, PARAMS, TOOL
 from triage.model.decision import NodeId, NodeKind
@@ -29,7 +29,7 @@ def test_every_mutant_of_a_small_tool() -> None:
 
 def test_a_mutant_is_the_tool_with_one_thing_changed() -> None:
     found = every_mutant(NODE, TOOL, PARAMS)
-    same = ast.unparse(ast.parse(TOOL)).splitlines()
+    same = plain_text(Subject(ast.parse(TOOL), PARAMS)).splitlines()
     for mutant in found:
         added = [line for line in mutant.text.splitlines() if line not in same]
         assert 1 <= len(added) <= 2, str(mutant)  # a second when it needs an import

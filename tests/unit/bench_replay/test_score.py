@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -31,6 +32,13 @@ from triage.model.verdict import Truth, Verdict
 AT = 1_795_800_000
 CUP = "rc_cup_worn"
 REACHABLE = {"al_pick_fail_high": frozenset({CUP, "rc_vision_degraded"})}
+
+
+OBS = "obs_pick_fail_elevated"
+
+
+def leads_to(node: str, word: str) -> frozenset[str]:
+    return frozenset({CUP}) if (node, word) == (OBS, "true") else frozenset()
 
 
 def alert(entity: str = "RC-02") -> HistoricalAlert:
@@ -126,7 +134,7 @@ def test_every_part_counts(theirs: Annotation, part: str) -> None:
 
 
 def test_a_fault_that_was_on_is_named() -> None:
-    score = latent_score([(alert(), decision(), right())], [episode()], REACHABLE)
+    score = latent_score([(alert(), decision(), right())], [episode()], REACHABLE, leads_to)
     assert (score.precision, score.recall) == (Rate(hits=1, of=1), Rate(hits=1, of=1))
     assert not score.misses
     assert not score.false_alarms
@@ -142,7 +150,7 @@ def test_a_fault_that_was_on_is_named() -> None:
     ],
 )
 def test_a_miss_has_a_why(ours: Decision, theirs: Annotation, why: str) -> None:
-    score = latent_score([(alert(), ours, theirs)], [episode()], REACHABLE)
+    score = latent_score([(alert(), ours, theirs)], [episode()], REACHABLE, leads_to)
     assert score.recall == Rate(hits=0, of=1)
     assert dict(score.misses) == {(CUP, why): 1}
 
@@ -157,20 +165,24 @@ def test_a_miss_has_a_why(ours: Decision, theirs: Annotation, why: str) -> None:
     ],
 )
 def test_a_cause_that_was_not_there_has_a_why(episodes: list[Episode], why: str) -> None:
-    score = latent_score([(alert(), decision(), right())], episodes, REACHABLE)
+    score = latent_score([(alert(), decision(), right())], episodes, REACHABLE, leads_to)
     assert score.precision == Rate(hits=0, of=1)
     assert dict(score.false_alarms) == {(CUP, why): 1}
 
 
 def test_what_a_window_still_shows_is_no_false_alarm_and_no_miss() -> None:
-    score = latent_score([(alert(), decision(), right())], [episode(ended=600)], REACHABLE)
+    score = latent_score(
+        [(alert(), decision(), right())], [episode(ended=600)], REACHABLE, leads_to
+    )
     assert score.precision == Rate(hits=1, of=1)
     assert score.recall.of == 0
 
 
 def test_a_fault_that_does_not_raise_the_alarm_is_not_asked_for() -> None:
     elsewhere = [episode("labor_short", "")]
-    score = latent_score([(alert(), decision(Truth.FALSE), right("false"))], elsewhere, REACHABLE)
+    score = latent_score(
+        [(alert(), decision(Truth.FALSE), right("false"))], elsewhere, REACHABLE, leads_to
+    )
     assert score.recall.of == 0
 
 
@@ -214,3 +226,16 @@ def test_an_interval_as_published() -> None:
     # Brown, Cai and DasGupta (2001): 10 of 20 is 0.299 to 0.701.
     low, high = Rate(hits=10, of=20).interval
     assert (round(low, 3), round(high, 3)) == (0.299, 0.701)
+
+
+def test_a_miss_says_which_answer_turned_the_walk_away() -> None:
+    refused = NodeResult(
+        node=NodeId(OBS),
+        kind=NodeKind.OBSERVATION,
+        layer=0,
+        verdict=Verdict(value=Truth.FALSE, clauses=(), explanation="-", subject=""),
+    )
+    elsewhere = replace(decision(Truth.FALSE), nodes=(refused,))
+    unasked = right("false")._replace(verdicts={})
+    score = latent_score([(alert(), elsewhere, unasked)], [episode()], REACHABLE, leads_to)
+    assert dict(score.misses) == {(CUP, f"not reached: {OBS} false"): 1}

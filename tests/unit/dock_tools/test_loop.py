@@ -32,17 +32,17 @@ def loop(*some: Series | Sequence[Series], entity: str = "LS-1", site: str = "FC
 
 SLOW = of(
     "obs_sorter_slow",
-    ("at the limit", loop(speeds(*[0.9] * 60)), "false", "LS-1"),
-    ("under it", loop(speeds(*[0.899] * 60)), "true", "LS-1"),
-    ("the middle decides", loop(speeds(*[0.1] * 29, *[1.0] * 31)), "false", "LS-1"),
-    ("in feet", loop(speeds(*[0.89] * 60, scale=FOOT_PER_MIN), site="FC4"), "true", "LS-1"),
-    ("just enough pairs", loop(speeds(*[0.5] * 36)), "true", "LS-1"),
-    ("too few", loop(speeds(*[0.5] * 35)), "no_data", "LS-1"),
+    ("at the limit", loop(speeds(*[0.9] * 12)), "false", "LS-1"),
+    ("under it", loop(speeds(*[0.899] * 12)), "true", "LS-1"),
+    ("the middle decides", loop(speeds(*[0.1] * 5, *[1.0] * 7)), "false", "LS-1"),
+    ("in feet", loop(speeds(*[0.89] * 12, scale=FOOT_PER_MIN), site="FC4"), "true", "LS-1"),
+    ("just enough pairs", loop(speeds(*[0.5] * 8)), "true", "LS-1"),
+    ("too few", loop(speeds(*[0.5] * 7)), "no_data", "LS-1"),
     (
         "pairs need both",
         loop(
-            points("sorter_speed", "LS-1", [1.0] * 60),
-            points("sorter_setpoint", "LS-1", [2.0] * 35),
+            points("sorter_speed", "LS-1", [1.0] * 12),
+            points("sorter_setpoint", "LS-1", [2.0] * 7),
         ),
         "no_data",
         "LS-1",
@@ -50,15 +50,15 @@ SLOW = of(
     (
         "sentinels",
         loop(
-            points("sorter_speed", "LS-1", [*[1.0] * 35, -1, 9999, nan]),
-            points("sorter_setpoint", "LS-1", [2.0] * 38),
+            points("sorter_speed", "LS-1", [*[1.0] * 7, -1, 9999, nan]),
+            points("sorter_setpoint", "LS-1", [2.0] * 10),
         ),
         "no_data",
         "LS-1",
     ),
-    ("meant to stand", loop(speeds(*[0.5] * 60, setpoint=0.0)), "no_data", "LS-1"),
+    ("meant to stand", loop(speeds(*[0.5] * 12, setpoint=0.0)), "no_data", "LS-1"),
     ("the window's open end", loop(speeds(*[0.85] * 31, *[1.0] * 30)), "false", "LS-1"),
-    ("another alert's entity", loop(speeds(*[0.5] * 60), entity="CH-007"), "true", "LS-1"),
+    ("another alert's entity", loop(speeds(*[0.5] * 12), entity="CH-007"), "true", "LS-1"),
     ("nothing", loop(), "no_data", "LS-1"),
 )
 

@@ -271,7 +271,20 @@ UPSTREAM = of(
     ("plan too small", flowed([], forecast(pack=99)), "no_data", "INF-1"),
     ("in a break", flowed([], PACKED, [pause(600, 600)]), "false", "INF-1"),
     ("a break begins", flowed([], PACKED, [pause(0, 600)]), "false", "INF-1"),
-    ("a break ends", flowed([], PACKED, [pause(600, 0)]), "true", "INF-1"),
+    ("a break ends", flowed([], forecast(pack=1000), [pause(600, 0)]), "true", "INF-1"),
+    ("too little beside the break", flowed([], PACKED, [pause(600, 0)]), "no_data", "INF-1"),
+    (
+        "a break's minutes count on neither side",
+        flowed([minute(840, pack_completions=200)], forecast(pack=900), [pause(600, 0)]),
+        "false",
+        "INF-1",
+    ),
+    (
+        "nor do parcels packed in it",
+        flowed([minute(60, pack_completions=800)], forecast(pack=900), [pause(600, 0)]),
+        "true",
+        "INF-1",
+    ),
     ("a break without a plan", flowed([], [], [pause(600, 600)]), "false", "INF-1"),
     ("a break an hour later", flowed([], PACKED, [pause(-1800, 2700)]), "true", "INF-1"),
     (
