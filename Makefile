@@ -34,8 +34,16 @@ setup: $(VENV)/.stamp ## make .venv and install what is missing
 	@scripts/servers.sh
 
 .PHONY: demo
-demo: setup ## a real alert about this machine, decided (about a minute)
+demo: $(VENV)/.stamp ## a day of the outbound dock, decided while you watch (a minute, no server)
+	@$(BIN)/python -m bench.demo $(ARGS)
+
+.PHONY: demo-host
+demo-host: setup ## a real alert about this machine, from Prometheus (about a minute)
 	@$(BIN)/python -m examples.host.demo $(ARGS)
+
+.PHONY: world
+world: $(VENV)/.stamp ## the dock's world that triage.toml serves (half a minute the first time)
+	@$(BIN)/python -m bench.demo --world
 
 .PHONY: lint
 lint: $(VENV)/.stamp ## style, types, import direction, shell scripts, Dockerfile
@@ -73,5 +81,5 @@ pins: ## pin constraints.txt anew, from the newest versions pyproject.toml allow
 .PHONY: clean
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
-		.import_linter_cache .demo
+		.import_linter_cache .demo .bench
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

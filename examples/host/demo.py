@@ -1,4 +1,4 @@
-"""`make demo`: something breaks on this machine, a real rule fires, and triage says what to do.
+"""`make demo-host`: something breaks on this machine, a real rule fires, triage says what to do.
 
 Starts Prometheus, node exporter, Alertmanager, a small service and the daemon, fills a small file
 system (where this user may not mount one, wears out one core instead), stops the service, and
@@ -39,7 +39,7 @@ QUANTILE = re.compile(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="make demo-host", description=__doc__.partition("\n")[0])
     parser.add_argument("--keep", action="store_true", help="keep all running until Ctrl-C")
     arguments = parser.parse_args()
     console = Console(highlight=False)
@@ -210,7 +210,7 @@ def further(stage: Stage, alert_id: str, *, keep: bool) -> str:
   Prometheus {stage.url("prometheus")}, Alertmanager {stage.url("alertmanager")}
   Ctrl-C ends it all"""
         if keep
-        else "  make demo ARGS=--keep                    the same, left running to look at"
+        else "  make demo-host ARGS=--keep               the same, left running to look at"
     )
     return f"""{ours}
   {triage} check --config examples/host/triage.toml

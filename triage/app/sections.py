@@ -304,12 +304,13 @@ class McpSource(SourceSection):
 
 class CustomSource(SourceSection):
     """A source of your own: `factory` is `package.module:function`, importable by this Python
-    (installed, or on PYTHONPATH), and is called with the source's name, `path`, `options` and the
-    address that `url` or `url_env` names ("" without). It returns what `triage.ports.Source` asks
-    for, not yet open."""
+    (installed, on PYTHONPATH, or in the folder `python_path`), and is called with the source's
+    name, `path`, `options` and the address that `url` or `url_env` names ("" without). It returns
+    what `triage.ports.Source` asks for, not yet open."""
 
     type: Literal["custom"]
     factory: Annotated[str, StringConstraints(pattern=r"^[\w.]+:\w+$")]
+    python_path: Path | None = None
     path: Path | None = None
     options: dict[str, str | int | float | bool] = {}
 

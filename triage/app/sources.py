@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from importlib import import_module
@@ -68,12 +69,14 @@ def make_source(name: str, section: AnySource) -> Source:
 
 def _custom(name: str, section: sections.CustomSource) -> Source:
     module_name, function = section.factory.split(":")
+    if section.python_path is not None and str(section.python_path) not in sys.path:
+        sys.path.insert(0, str(section.python_path))
     try:
         module = import_module(module_name)
     except ImportError as error:
         raise ConfigError(
             f"source {name}: cannot import {module_name}: {error}."
-            " Install it, or put its folder on PYTHONPATH"
+            " Install it, or name the folder it lies in as `python_path`"
         ) from error
     factory = getattr(module, function, None)
     if not callable(factory):

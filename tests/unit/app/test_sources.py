@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,20 @@ def test_a_source_of_ones_own_is_made_with_its_settings() -> None:
     )
     assert made.name == "floor"
     assert given == [{"path": Path("world"), "options": {"seed": 7}, "address": "http://x"}]
+
+
+def test_the_module_may_lie_in_a_folder_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "floor_of_ones_own.py").write_text(
+        "from triage.adapters.memory import MemorySource\n"
+        "def source(name, **settings):\n    return MemorySource(name, {})\n"
+    )
+    custom = CustomSource(type="custom", factory="floor_of_ones_own:source", python_path=tmp_path)
+    assert make_source("floor", custom).name == "floor"
+    assert make_source("again", custom).name == "again"
+    assert sys.path.count(str(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(
