@@ -65,10 +65,8 @@ test: setup lint ## lint, then every test
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 .PHONY: bench
-bench: setup ## engine overhead beside its peers, prefetch modes, start and memory
-	@$(BIN)/python -m bench overhead
-	@$(BIN)/python -m bench prefetch
-	@$(BIN)/python -m bench start
+bench: setup ## every measurement, into bench/results (25 minutes on two cores)
+	@$(BIN)/python -m bench all
 
 .PHONY: pins
 pins: ## pin constraints.txt anew, from the newest versions pyproject.toml allows

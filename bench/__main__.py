@@ -168,13 +168,27 @@ def growth_command(
     _report("growth", figures, json_file)
 
 
+class Project(StrEnum):
+    dock = "dock"
+    small = "small"
+
+
 @application.command("load")
-def load_command(json_file: JsonFile = None) -> None:
+def load_command(
+    json_file: JsonFile = None,
+    project: Annotated[
+        Project, typer.Option(help="The dock, or five nodes on a fast SQLite source.")
+    ] = Project.dock,
+) -> None:
     """The highest rate that one daemon sustains, and its latency below it."""
-    from bench import load
+    from bench import dock_load, load
 
     with _counting("trials") as count:
-        figures = load.measure_load(progress=count)
+        if project is Project.dock:
+            figures = load.measure_load(dock_load.dock_target(), count, plan=dock_load.PLAN)
+        else:
+            figures = load.measure_load(progress=count)
+    figures["project"] = project.value
     _report("load", figures, json_file)
 
 

@@ -35,6 +35,21 @@ _QUANTILE = re.compile(
 )
 
 
+def source_settings(world: Path) -> dict[str, str]:
+    """What turns the root's triage.toml to the world in that folder, as variables without their
+    prefix, and has it wait for its sources on a busy machine; production escalates instead."""
+    serves = ["-m", "bench.world.equipment_server", "stdio", str(world / EQUIPMENT)]
+    return {
+        "SOURCES__METRICS__PATH": str(world),
+        "SOURCES__WAREHOUSE__URL": f"sqlite:///{world / WAREHOUSE}",
+        # The `python` of the file is the one on PATH, which need not be this one.
+        "SOURCES__EQUIPMENT__COMMAND": sys.executable,
+        "SOURCES__EQUIPMENT__ARGS": orjson.dumps(serves).decode(),
+        **{f"SOURCES__{name}__TIMEOUT_S": PATIENCE_S for name in SOURCES},
+        "ENGINE__DEADLINE_S": PATIENCE_S,
+    }
+
+
 class DemoDaemon(Server):
     """`triage serve` of the root's triage.toml. What it keeps is in `folder`; `world` is the
     folder that its sources read."""
@@ -47,19 +62,11 @@ class DemoDaemon(Server):
         self._world = world
 
     def argv(self) -> list[str]:
-        serves = ["-m", "bench.world.equipment_server", "stdio", str(self._world / EQUIPMENT)]
         settings = {
             "STORE__URL": f"sqlite:///{self.folder / STORE}",
             "SINKS__DECISIONS__PATH": str(self.folder / "decisions.jsonl"),
-            "SOURCES__METRICS__PATH": str(self._world),
-            "SOURCES__WAREHOUSE__URL": f"sqlite:///{self._world / WAREHOUSE}",
-            # The `python` of the file is the one on PATH, which need not be this one.
-            "SOURCES__EQUIPMENT__COMMAND": sys.executable,
-            "SOURCES__EQUIPMENT__ARGS": orjson.dumps(serves).decode(),
-            # A demo may wait for a machine that is busy with other things; production escalates.
-            **{f"SOURCES__{name}__TIMEOUT_S": PATIENCE_S for name in SOURCES},
-            "ENGINE__DEADLINE_S": PATIENCE_S,
             "LOG__FORMAT": "json",
+            **source_settings(self._world),
         }
         return [
             # The metrics' factory and the equipment server are modules of this checkout.

@@ -37,6 +37,7 @@ TRIES = 40  # cases looked at for a param
 CLOSE = 1e-6
 """How far apart the two figures are, relative, where a site reports in other units: converted
 figures differ from the true ones in the last bit."""
+NOTHING = 1e-9
 NOT_TO_THE_BIT = {
     "min_coverage": "the rule divides samples by those expected, and tools multiply: which of the"
     " two is rounded shows in the last bit of a share that nobody would set",
@@ -87,6 +88,15 @@ class EdgeFinder:
         self._world.read.clear()
         self.judge(case)
         return [(series, asset, end - start) for _, series, asset, start, end in self._world.read]
+
+    def tables_of(self, case: Case) -> list[str]:
+        """The warehouse's tables that the rule reads, in order."""
+        self._world.tables.clear()
+        site = self._sites[case.site]
+        tables = SiteTables(self._world, case.site, site.layout)
+        instant = Instant(self._world, site, tables, case.site, case.t)
+        RULES[case.node](instant, site.layout.normalise(case.entity))
+        return list(self._world.tables)
 
     def edges(
         self,
@@ -180,7 +190,8 @@ def _between(one: Number, other: Number, *, whole: bool, close: float) -> Number
     middle = (one + other) // 2 if whole else (one + other) / 2
     if middle in {one, other} or (not whole and abs(one - other) <= close * abs(middle)):
         return None
-    return middle
+    # Between 0 and the least of floats lie a thousand halvings, and no figure of a rule.
+    return None if abs(middle) < NOTHING else middle
 
 
 class _Reading(Mapping[str, Any]):
@@ -208,7 +219,8 @@ class _Kept:
         self._world = world
         self.kept: dict[tuple[Any, ...], Any] = {}
         self.read: dict[tuple[int, str, str, int, int], None] = {}
-        """Windows that were asked for, in order; whoever wants to know clears it first."""
+        self.tables: dict[str, None] = {}
+        """Windows and tables that were asked for, in order; who wants to know clears them first."""
 
     @property
     def sites(self) -> tuple[SiteFacts, ...]:
@@ -240,6 +252,7 @@ class _Kept:
         return changes
 
     def table(self, site: int, name: str) -> Mapping[str, NDArray[Any]]:
+        self.tables[name] = None
         return self._world.table(site, name)
 
     def equipment(self, site: int) -> Equipment:

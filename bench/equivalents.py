@@ -48,6 +48,29 @@ _NO_SENTINEL = {
     "con_induct_headroom": "cell_rate, manual_rate, arrivals_rate and cell_state_seconds",
     "rc_vision_degraded": "cell_no_grasp",
 }
+_ONLY_NARROWS = (
+    "the statement only narrows what is sent, by an hour more on either side; the tool itself"
+    " picks by the instant"
+)
+_NARROWED = {
+    "con_tech_free": ("on_local <= :last", "off_local >= :first"),
+    "con_yard_trailer": (
+        "on_local <= :last",
+        "off_local >= :first",
+        "arrived_local <= :last",
+        "left_local >= :first",
+    ),
+    "rc_item_mix_hard": ("at_local >= :first", "at_local <= :last"),
+    "rc_label_print_poor": ("at_local >= :first", "at_local <= :last"),
+    "rc_no_destination": ("at_local >= :first", "at_local <= :last"),
+    "rc_upstream_stop": (
+        "at_local >= :first",
+        "at_local <= :last",
+        "start_local <= :last",
+        "end_local >= :first",
+    ),
+    "rc_volume_over_plan": ("at_local >= :first", "at_local <= :last"),
+}
 _DOUBLES_DO_NOT_COUNT = {
     "con_cpt_slack": "the earliest of the departures is looked for",
     "con_labor_movable": "one area is enough",
@@ -125,6 +148,48 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
             "an asset's counters fall silent together, so one is known when the other is",
         )
         for counter in ("fails", "lane_full", "no_reads")
+    ),
+    *(
+        Equivalent(node, operator, condition, _ONLY_NARROWS)
+        for node, conditions in _NARROWED.items()
+        for condition in conditions
+        for operator in ("strictness in SQL", "condition dropped in SQL")
+    ),
+    Equivalent(
+        "con_cpt_slack",
+        "slack_horizon_s half as long",
+        "",
+        "a pull six to twelve hours away leaves the slack, as no pull does",
+    ),
+    Equivalent(
+        "con_cpt_slack",
+        "slack_horizon_s twice as long",
+        "",
+        "a pull beyond twelve hours leaves the slack, as no pull does",
+    ),
+    Equivalent(
+        "rc_labor_short",
+        "max for min",
+        "min(since_s)",
+        "all areas of a slot are of one shift",
+    ),
+    *(
+        Equivalent(
+            node,
+            "check dropped",
+            f"not {empty}",
+            "nothing is fewer than the minimum, which the same check asks for",
+        )
+        for node, empty in (
+            ("rc_label_print_poor", "unread"),
+            ("rc_no_destination", "reads"),
+            ("rc_volume_over_plan", "planned"),
+            ("rc_upstream_stop", "planned"),
+        )
+    ),
+    *(
+        Equivalent("rc_carriers_out", operator, "total <= 0", "a loop has carriers: 480 of them")
+        for operator in ("strictness", "check dropped")
     ),
     Equivalent(
         "con_alt_chute_free",

@@ -50,6 +50,7 @@ async def replay(
     seed: int = OPEN_SEED,
     extent: Extent = WHOLE,
     folder: Path = CACHE,
+    between: tuple[int, int] | None = None,
     prefetch: Literal["layer", "subtree"] = "layer",
     at_once: int = 1,
     rate_per_s: float = 0.0,
@@ -57,12 +58,13 @@ async def replay(
     say: Say,
 ) -> History:
     """With `rate_per_s` the alerts come as a Poisson process of that rate, else as fast as
-    possible. Raises InvalidFiles for a procedure that cannot be served."""
+    possible; `between` as in `historical_alerts`. Raises InvalidFiles for a procedure that cannot
+    be served."""
     loaded = procedure()
     say("the world and its files")
     files = dock_files(seed, extent, folder)
     say("choosing alerts")
-    alerts = historical_alerts(files.world, count)
+    alerts = historical_alerts(files.world, count, between=between)
     say("deciding")
     async with embedded_sources(files) as sources:
         async with triage(loaded, sources, prefetch=prefetch, at_once=at_once) as warming:

@@ -42,11 +42,13 @@ class LoadFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTarget:
-    """`config` is a project's triage.toml, served with a store of its own. `payload` gives the
-    n-th alert in the native format, an occurrence that no other n has."""
+    """`config` is a project's triage.toml, served with a store of its own; `settings` overrides
+    it (see ServedTriage). `payload` gives the n-th alert in the native format, an occurrence that
+    no other n has."""
 
     config: Path
     payload: Callable[[int], Mapping[str, Any]]
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +184,7 @@ def measure_load(
         folder = Path(name)
         if target is None:
             target = LoadTarget(config=make_project(folder / "project"), payload=payload)
-        with ServedTriage(folder / "run", target.config) as daemon:
+        with ServedTriage(folder / "run", target.config, target.settings) as daemon:
             session = Session(
                 daemon=daemon,
                 target=target,

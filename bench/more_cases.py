@@ -1,8 +1,9 @@
 """More held-out cases than the annotator's sample has, for what a sample hardly meets.
 
 The annotator draws from the world as it truly was, so it knows nothing of counters that restart
-where they are served, nor of the second in which a window holds a single sample; and it asks about
-assets that the SOP's alarms name today. Its rules answer these cases as they do all others.
+where they are served and of rows that are written twice, nor of the second in which a window holds
+a single sample; and it asks about assets that the SOP's alarms name today. Its rules answer these
+cases as they do all others.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.annotator.candidates import Places
 from bench.annotator.cases import Case
 from bench.annotator.settings import Settings
 from bench.edges import EdgeFinder
-from bench.world.catalogue import SERIES, Kind
+from bench.world.catalogue import SERIES, TABLES, Kind
+from bench.world.chance import stream, uniforms
 from bench.world.layout import ASSETS, SITES, spell
 from bench.world.served import ServedSeries
+from bench.world.warehouse_rows import TWICE, canonical_name
 from bench.world.world import World
 
 ENTITIES = (
@@ -37,6 +41,8 @@ OF_ENTITIES = 3  # cases for each kind of asset
 OF_DROPS = 8
 OF_LONELY = 6
 OF_HEARD = 8
+OF_DOUBLED = 10
+HALF_MINUTE_S = 30
 BEHIND_S = 60  # seconds behind a drop: within every window
 LOOKED_AT_S = 10 * 86_400  # of a counter, for its drops
 
@@ -56,6 +62,7 @@ class MoreCases:
             *self._behind_drops(cases),
             *self._lonely(cases),
             *self._first_heard(cases),
+            *self._doubled(cases),
         ]
         return list(dict.fromkeys(found))
 
@@ -110,6 +117,28 @@ class MoreCases:
                         yield self._judged(case, int(t), case.entity, "heard again")
             if not left:
                 return
+
+    def _doubled(self, cases: Sequence[Case]) -> Iterator[Case]:
+        """Half a minute after the warehouse got a row twice."""
+        left = OF_DOUBLED
+        for number, case in enumerate(cases[: 2 * OF_DOUBLED]):
+            lag_s = self._settings.site(self._world.sites[case.site]).seconds("warehouse_lag_s")
+            for table in self._finder.tables_of(case):
+                if left and table not in ("feed_heartbeat", "ticket", "roster"):
+                    at = self._twice(case.site, table)
+                    if len(at):
+                        left -= 1
+                        t = int(at[(7 * number) % len(at)]) + lag_s + HALF_MINUTE_S
+                        yield self._judged(case, t, case.entity, f"{table} doubled")
+
+    def _twice(self, site: int, table: str) -> NDArray[np.int64]:
+        """When the rows were told of that are written twice."""
+        column = self._world.table(site, table)[canonical_name(TABLES[table].at)]
+        rows = np.arange(len(column), dtype=np.int64)
+        again = column[uniforms(stream(site, "written twice", table), rows) < TWICE]
+        inside = (again > self._places.start) & (again < self._places.end - 3600)
+        found: NDArray[np.int64] = again[inside]
+        return found
 
     def _silences(self, site: int) -> list[tuple[int, int]]:
         return [

@@ -97,6 +97,8 @@ def _mutant(node: str, change: Change, text: str) -> Mutant:
     before, after = _differing(*(" ".join(ast.unparse(one).split()) for one in (place, new)))
     if isinstance(place, ast.FunctionDef):
         before, after = f"def {place.name}", f"def {place.name} with {change.operator}"
+    if change.shown is not None:
+        before, after = change.shown
     return Mutant(
         node=node,
         kind=change.kind,

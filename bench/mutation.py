@@ -37,6 +37,8 @@ class Change(NamedTuple):
     places: Mapping[ast.AST, ast.AST]
     imports: tuple[str, ...] = ()
     """Names of the tool API that the changed tool needs as well."""
+    shown: tuple[str, str] | None = None
+    """What is changed and into what, where that is less than the whole node."""
 
 
 @dataclass(frozen=True, slots=True)

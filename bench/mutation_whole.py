@@ -171,7 +171,7 @@ def another_column(tool: Subject) -> Iterator[Change]:
 # --- SQL --------------------------------------------------------------------------------------
 
 _SQL = re.compile(r"\bSELECT\b", re.IGNORECASE)
-_COMPARED = re.compile(r"(?<![<>=!])(<=|>=|<|>)(?![=>])")
+_COMPARED = re.compile(r"([\w.:]+) (<=|>=|<|>) ([\w.:]+)")
 _FOLDED = re.compile(r"\b(MAX|MIN)\s*\(", re.IGNORECASE)
 _CONJUNCT = re.compile(
     r"\bAND\s+(?!EXISTS)((?:(?!\bAND\b|\bORDER\b|\bGROUP\b|\bLIMIT\b|\bUNION\b|\bOR\b)[^()]|\([^()]*\))+)",
@@ -190,6 +190,31 @@ def sql(tool: Subject) -> Iterator[Change]:
         ):
             for kind, operator, text in _changed_sql(node.value):
                 yield Change(kind, operator, {node: ast.Constant(text)})
+            for kind, operator, text, shown in _changed_conditions(node.value):
+                yield Change(kind, operator, {node: ast.Constant(text)}, shown=shown)
+
+
+def _changed_conditions(text: str) -> Iterator[tuple[Kind, str, str, tuple[str, str]]]:
+    """The fourth is the condition, before and after."""
+    for found in _COMPARED.finditer(text):
+        left, op, right = found.groups()
+        other = f"{left} {_OTHER_OP[op]} {right}"
+        yield (
+            "boundary",
+            "strictness in SQL",
+            text[: found.start()] + other + text[found.end() :],
+            (found[0], other),
+        )
+    for found in _CONJUNCT.finditer(text):
+        # Kept in the text, so that its parameters are still used.
+        condition = found[1].strip()
+        held = f"({condition} OR 1 = 1)"
+        yield (
+            "entity",
+            "condition dropped in SQL",
+            f"{text[: found.start(1)]}{held} {text[found.end() :]}",
+            (condition, held),
+        )
 
 
 def _changed_sql(text: str) -> Iterator[tuple[Kind, str, str]]:
@@ -197,9 +222,6 @@ def _changed_sql(text: str) -> Iterator[tuple[Kind, str, str]]:
         yield "duplicates", "duplicates kept", text[: found.start()] + text[found.end() :]
     for found in re.finditer(r"\bUNION\b(?!\s+ALL)", text, re.IGNORECASE):
         yield "duplicates", "duplicates kept", text[: found.end()] + " ALL" + text[found.end() :]
-    for found in _COMPARED.finditer(text):
-        other = _OTHER_OP[found[1]]
-        yield "boundary", "strictness in SQL", text[: found.start()] + other + text[found.end() :]
     for found in _FOLDED.finditer(text):
         other = "MIN" if found[1].upper() == "MAX" else "MAX"
         rest = text[found.start() + len(found[1]) :]
@@ -207,14 +229,6 @@ def _changed_sql(text: str) -> Iterator[tuple[Kind, str, str]]:
             "aggregation",
             f"{other} for {found[1].upper()} in SQL",
             text[: found.start()] + other + rest,
-        )
-    for found in _CONJUNCT.finditer(text):
-        # Kept in the text, so that its parameters are still used.
-        held = f"({found[1].strip()} OR 1 = 1) "
-        yield (
-            "entity",
-            "condition dropped in SQL",
-            text[: found.start(1)] + held + text[found.end() :],
         )
     for found in re.finditer(r"\bDESC\b", text, re.IGNORECASE):
         yield (

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 import urllib.request
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,23 +20,28 @@ POLL_S = 0.05
 
 
 class ServedTriage(Server):
-    """`config` is the project's triage.toml. What the daemon stores is in `folder`."""
+    """`config` is the project's triage.toml; `settings` overrides it, by the names of variables
+    without their prefix. What the daemon stores is in `folder`; it runs in the config's."""
 
     name = "triage"
     ready_path = "/-/ready"
 
-    def __init__(self, folder: Path, config: Path) -> None:
+    def __init__(
+        self, folder: Path, config: Path, settings: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(folder)
         self._config = config
+        self._settings = dict(settings or {})
 
     def argv(self) -> list[str]:
         settings = {
             "STORE__URL": f"sqlite:///{self.folder / 'data' / 'triage.db'}",
             "LOG__FORMAT": "json",
             "LOG__LEVEL": "info",
+            **self._settings,
         }
         return [
-            "/usr/bin/env",
+            *("/usr/bin/env", f"--chdir={self._config.parent}"),
             *(f"TRIAGE_{name}={value}" for name, value in settings.items()),
             *(sys.executable, "-m", "triage", "serve"),
             *("--config", str(self._config), "--listen", f"{HOST}:{self.port}"),

@@ -139,18 +139,35 @@ def test_what_nobody_could_tell_is_no_mutant(body: str) -> None:
     ("sql", "operator", "after"),
     [
         ("SELECT DISTINCT a FROM t", "duplicates kept", "SELECT a FROM t"),
-        ("SELECT a FROM t WHERE b > :c", "strictness in SQL", "SELECT a FROM t WHERE b >= :c"),
         ("SELECT max(a) FROM t", "MIN for MAX in SQL", "SELECT MIN(a) FROM t"),
-        (
-            "SELECT a FROM t WHERE b = :b AND c = :c ORDER BY a",
-            "condition dropped in SQL",
-            "SELECT a FROM t WHERE b = :b AND (c = :c OR 1 = 1) ORDER BY a",
-        ),
         ("SELECT coalesce(a, 0) FROM t", "null not replaced in SQL", "SELECT a FROM t"),
     ],
 )
 def test_sql(sql: str, operator: str, after: str) -> None:
     assert (operator, repr(sql), repr(after)) in _operators(f"return rows('w', {sql!r})")
+
+
+def test_conditions_of_sql_are_shown_alone() -> None:
+    sql = "SELECT a FROM t WHERE b = :b AND c > :c AND d IS NULL ORDER BY a"
+    source = f"def evaluate(warehouse, timestamp, context):\n    return rows('w', {sql!r})\n"
+    found = {
+        (one.operator, one.before): ast.parse(one.text) for one in every_mutant(NODE, source, {})
+    }
+    changed = {
+        key: next(
+            one.value
+            for one in ast.walk(tree)
+            if isinstance(one, ast.Constant) and str(one.value).startswith("SELECT")
+        )
+        for key, tree in found.items()
+    }
+    start, end = "SELECT a FROM t WHERE b = :b AND", "ORDER BY a"
+    dropped = "condition dropped in SQL"
+    assert changed == {
+        ("strictness in SQL", "c > :c"): f"{start} c >= :c AND d IS NULL {end}",
+        (dropped, "c > :c"): f"{start} (c > :c OR 1 = 1) AND d IS NULL {end}",
+        (dropped, "d IS NULL"): f"{start} c > :c AND (d IS NULL OR 1 = 1) {end}",
+    }
 
 
 def test_weeks_by_the_clock_of_utc() -> None:
