@@ -85,7 +85,44 @@ _DOUBLES_DO_NOT_COUNT = {
     "rc_trailer_absent": "the first departure is looked for",
 }
 
+_NEVER_UNKNOWN = (
+    "a chute's state is repeated every three hours and carried for four, and no silence of this"
+    " world is long enough to make it unknown"
+)
+_OF_UNKNOWN_CHUTES = (
+    *(
+        (node, operator, before)
+        for node in (
+            "con_alt_chute_free",
+            "obs_chutes_clustered",
+            "obs_chutes_full",
+            "rc_trailer_absent",
+        )
+        for operator, before in (
+            ("min_coverage a tenth less", ""),
+            ("min_coverage a tenth more", ""),
+            ("strictness", "known >= float(context.params['min_coverage'])"),
+        )
+    ),
+    ("con_alt_chute_free", "check dropped", "not chute"),
+    ("con_alt_chute_free", "false for no_data", "no chute has reported"),
+    ("con_alt_chute_free", "kind of entity ignored", "entity.startswith('CH-')"),
+    ("obs_chutes_clustered", "check dropped", "not shares"),
+    ("obs_chutes_clustered", "false for no_data", "no chute has reported"),
+    ("rc_trailer_absent", "check dropped", "not lane"),
+    ("rc_trailer_absent", "false for no_data", "no chute has reported"),
+)
+
 EQUIVALENTS: tuple[Equivalent, ...] = (
+    *(Equivalent(*one, _NEVER_UNKNOWN) for one in _OF_UNKNOWN_CHUTES),
+    *(
+        Equivalent(node, "id not normalised", before, "the warehouse spells lanes as the rules do")
+        for node, before in (
+            ("obs_departure_short", "['lane']"),
+            ("obs_staging_crowded", "row['lane']"),
+            ("rc_trailer_absent", "row['lane']"),
+        )
+    ),
     *(Equivalent(node, "wrap taken for a restart", "increase(", _NEVER_WRAPS) for node in _NO_WRAP),
     Equivalent(
         "obs_jam_real",
@@ -167,6 +204,64 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "",
         "a pull beyond twelve hours leaves the slack, as no pull does",
     ),
+    *(
+        Equivalent(node, "duplicates kept", f"SELECT DISTINCT {columns}", why)
+        for node, columns, why in (
+            ("rc_upstream_stop", "slot_utc", "the plan is kept by its slot"),
+            ("rc_upstream_stop", "start_local", "one break that holds is enough"),
+            ("rc_volume_over_plan", "slot_utc", "the plan is kept by its slot"),
+        )
+    ),
+    *(
+        Equivalent(node, operator, condition, "the tool looks up the slots it means")
+        for node in ("rc_upstream_stop", "rc_volume_over_plan")
+        for operator, condition in (
+            ("condition dropped in SQL", "slot_utc >= :first"),
+            ("condition dropped in SQL", "slot_utc <= :last"),
+        )
+    ),
+    Equivalent(
+        "rc_photo_eye_dirty",
+        "any_of flipped",
+        "conclude(known[0][1]",
+        "no clause holds there, so neither one nor all do",
+    ),
+    *(
+        Equivalent(
+            node, "share for percent", "100 * full", "the share is only compared with other shares"
+        )
+        for node in ("rc_photo_eye_dirty", "rc_trailer_absent")
+    ),
+    Equivalent(
+        "rc_photo_eye_dirty",
+        "any for all",
+        "neighbour in grown",
+        "an infeed's counters fall silent together, so one is known when the other is",
+    ),
+    Equivalent(
+        "obs_jam_real",
+        "id not normalised",
+        "f'PE-{infeed}{place",
+        "an eye's number has no leading zeros, so the id is made in its one spelling",
+    ),
+    Equivalent(
+        "obs_jam_real",
+        "invalid kept",
+        "valid([value]",
+        "parcels_total and motor_on are served without sentinels and NaN",
+    ),
+    Equivalent(
+        "rc_drive_overload",
+        "width ignored",
+        "asset_id(",
+        "only a drive is told of and looked up, and its number has no leading zeros",
+    ),
+    Equivalent(
+        "obs_staging_crowded",
+        "condition dropped",
+        "row['positions'] > row['closed']",
+        "no lane of the world is wholly closed",
+    ),
     Equivalent(
         "rc_labor_short",
         "max for min",
@@ -191,11 +286,14 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         Equivalent("rc_carriers_out", operator, "total <= 0", "a loop has carriers: 480 of them")
         for operator in ("strictness", "check dropped")
     ),
-    Equivalent(
-        "con_alt_chute_free",
-        "id not normalised",
-        "route['chute']",
-        "the controllers spell ids as the rules do",
+    *(
+        Equivalent(
+            "con_alt_chute_free",
+            "id not normalised",
+            f"_normalised({named}",
+            "the controllers spell ids as the rules do",
+        )
+        for named in ("route['chute']", "named")
     ),
     Equivalent(
         "obs_chutes_clustered",

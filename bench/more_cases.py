@@ -8,8 +8,9 @@ cases as they do all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,8 @@ OF_DROPS = 8
 OF_LONELY = 6
 OF_HEARD = 8
 OF_DOUBLED = 10
+OF_TABLES = 8  # of all sites
+OF_TICKETS = 6  # of each site
 HALF_MINUTE_S = 30
 BEHIND_S = 60  # seconds behind a drop: within every window
 LOOKED_AT_S = 10 * 86_400  # of a counter, for its drops
@@ -63,6 +66,8 @@ class MoreCases:
             *self._lonely(cases),
             *self._first_heard(cases),
             *self._doubled(cases),
+            *self._on_the_second(cases),
+            *self._odd_tickets(cases),
         ]
         return list(dict.fromkeys(found))
 
@@ -131,6 +136,40 @@ class MoreCases:
                         t = int(at[(7 * number) % len(at)]) + lag_s + HALF_MINUTE_S
                         yield self._judged(case, t, case.entity, f"{table} doubled")
 
+    def _on_the_second(self, cases: Sequence[Case]) -> Iterator[Case]:
+        """The very second that a row of the warehouse tells of, about the row's own asset."""
+        asked: set[tuple[int, str]] = set()
+        for case in cases:
+            site = self._settings.site(self._world.sites[case.site])
+            lag_s = site.seconds("warehouse_lag_s")
+            for table in self._finder.tables_of(case) if len(asked) < OF_TABLES else ():
+                if (case.site, table) in asked or table == "feed_heartbeat":
+                    continue
+                asked.add((case.site, table))
+                rows = self._world.table(case.site, table)
+                for column, values in rows.items():
+                    if values.dtype.kind != "i":
+                        continue
+                    told = np.flatnonzero(values > self._places.start)  # of times, and they alone
+                    for row in told[:: max(1, len(told) // 3)].tolist():
+                        entity = _asset(rows, row) or case.entity
+                        for t in (int(values[row]), int(values[row]) + lag_s):
+                            if t < self._places.end:
+                                yield self._judged(case, t, entity, f"{table}.{column}")
+
+    def _odd_tickets(self, cases: Sequence[Case]) -> Iterator[Case]:
+        """Tickets that nobody closed, whatever their status, about the asset that they name."""
+        for case in cases[:1]:
+            if "ticket" not in self._finder.tables_of(case):
+                return
+            for site in range(len(self._world.sites)):
+                rows = self._world.table(site, "ticket")
+                never = (rows["closed"] < 0) & (rows["opened"] > self._places.start)
+                for row in np.flatnonzero(never)[:OF_TICKETS].tolist():
+                    t = min(int(rows["opened"][row]) + 3600, self._places.end)
+                    asset = _asset(rows, row) or case.entity
+                    yield self._judged(replace(case, site=site), t, asset, "ticket never closed")
+
     def _twice(self, site: int, table: str) -> NDArray[np.int64]:
         """When the rows were told of that are written twice."""
         column = self._world.table(site, table)[canonical_name(TABLES[table].at)]
@@ -168,3 +207,9 @@ class MoreCases:
         moved = replace(case, t=t, entity=entity, near=near)
         judged = self._finder.judge(moved)
         return replace(moved, expected=judged.value, subject=judged.subject, margin=judged.margin)
+
+
+def _asset(rows: Mapping[str, NDArray[Any]], row: int) -> str:
+    """The asset that a row speaks of, "" when it names none."""
+    column = next((name for name in ("lane", "zone", "asset_text") if name in rows), "")
+    return str(rows[column][row]) if column else ""

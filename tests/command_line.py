@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from tests.forked_commands import run_forked
 from tests.servers import HOST, answers_ok, free_port, wait_until
 
 TRIAGE = (sys.executable, "-m", "triage")
@@ -42,19 +43,28 @@ class Ended:
 def triage(
     *args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> Ended:
-    """Runs one command to its end. No command may ever show a traceback."""
+    """Runs one command to its end, in a process of its own. None may ever show a traceback."""
+    if any(name.startswith("PYTHON") for name in env or {}):
+        ended = _started_anew(args, cwd, stdin, environment(env))
+    else:
+        [(code, out, err)] = run_forked([(args, cwd)], environment(env), stdin)
+        ended = Ended(code=code, out=out, err=err)
+    assert "Traceback" not in ended.err, ended.err
+    return ended
+
+
+def _started_anew(args: Sequence[str], cwd: Path, stdin: bytes, env: Mapping[str, str]) -> Ended:
+    """With an interpreter of its own, which reads such variables once, at its start."""
     done = subprocess.run(  # noqa: S603 - the argv is made here
         [*TRIAGE, *args],
         cwd=cwd,
         input=stdin,
-        env=environment(env),
+        env=dict(env),
         capture_output=True,
         timeout=LIMIT_S,
         check=False,
     )
-    ended = Ended(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
-    assert "Traceback" not in ended.err, ended.err
-    return ended
+    return Ended(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
 
 
 class Daemon:

@@ -1,19 +1,23 @@
-"""Runs many commands, each in a process forked after the imports: those take most of a command.
+"""Runs commands in processes forked after the imports: those take most of a command.
 
-Run as a program it reads `[[arguments, folder], …]` as JSON from standard input and writes
-`[[exit code, standard output, standard error], …]`.
+Run as a program it reads jobs, one JSON object a line, from standard input, and writes
+`[exit code, standard output, standard error]` for each, one a line.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from triage.cli.main import COMMANDS, main
 
@@ -21,35 +25,81 @@ MODULES = [
     *(f"triage.cli.{name}" for name in (*COMMANDS, "local", "remote", "probing")),
     "triage.app.daemon",
 ]
-LIMIT_S = 120.0  # seconds all of them may take
+LIMIT_S = 120.0  # seconds one of them may take on a loaded machine
+
+Result = tuple[int, str, str]
 
 
 def run_forked(
-    jobs: Sequence[tuple[Sequence[str], Path]], env: dict[str, str]
-) -> list[tuple[int, str, str]]:
-    """Exit code, output and errors of each (arguments, folder), one after the other."""
-    done = subprocess.run(  # noqa: S603 - the argv is made here
-        [sys.executable, __file__],
-        input=json.dumps([[list(args), str(folder)] for args, folder in jobs]).encode(),
-        env=env,
-        capture_output=True,
-        timeout=LIMIT_S,
-        check=False,
+    jobs: Sequence[tuple[Sequence[str], Path]], env: Mapping[str, str], stdin: bytes = b""
+) -> list[Result]:
+    """Exit code, output and errors of each (arguments, folder), one after the other. Each has
+    `env` and nothing else for an environment."""
+    server = _started()
+    return [_ask(server, args, folder, env, stdin) for args, folder in jobs]
+
+
+@cache
+def _started() -> subprocess.Popen[bytes]:
+    """One for all of this process's tests; it ends with its standard input."""
+    server = subprocess.Popen(  # noqa: S603 - the argv is made here
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    if done.returncode:
-        raise RuntimeError(done.stderr.decode())
-    return [(code, out, err) for code, out, err in json.loads(done.stdout)]
+    atexit.register(_end, server)
+    return server
 
 
-def _fork(args: Sequence[str], folder: str) -> tuple[int, str, str]:
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+def _end(server: subprocess.Popen[bytes]) -> None:
+    if server.stdin is not None and server.stdout is not None:
+        server.stdin.close()
+        server.stdout.close()
+    server.wait(LIMIT_S)
+
+
+def _ask(
+    server: subprocess.Popen[bytes],
+    args: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str],
+    stdin: bytes,
+) -> Result:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    job = {"args": [*args], "folder": str(folder), "env": {**env}, "stdin": stdin.hex()}
+    server.stdin.write(json.dumps(job).encode() + b"\n")
+    server.stdin.flush()
+    ready, _, _ = select.select([server.stdout], [], [], LIMIT_S)
+    if not ready:
+        server.kill()
+        _started.cache_clear()
+        raise TimeoutError(f"triage {' '.join(args)}: no end after {LIMIT_S:g} s")
+    line = server.stdout.readline()
+    if not line:
+        _started.cache_clear()
+        raise RuntimeError(f"triage {' '.join(args)}: the server that forks has ended")
+    code, out, err = json.loads(line)
+    return code, out, err
+
+
+# --- the program ------------------------------------------------------------------------------
+
+
+def _fork(job: Mapping[str, Any]) -> Result:
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        given.write(bytes.fromhex(job["stdin"]))
+        given.seek(0)
         child = os.fork()
         if child == 0:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(out.fileno(), 1)
-            os.dup2(err.fileno(), 2)
-            os.chdir(folder)
-            sys.argv = ["triage", *args]
+            for stream, descriptor in ((given, 0), (out, 1), (err, 2)):
+                os.dup2(stream.fileno(), descriptor)
+            os.environ.clear()
+            os.environ.update(job["env"])
+            os.chdir(job["folder"])
+            sys.argv = ["triage", *job["args"]]
             main()  # ends with SystemExit, and the interpreter with that
             raise SystemExit("main() returned")
         _, status = os.waitpid(child, 0)
@@ -59,10 +109,12 @@ def _fork(args: Sequence[str], folder: str) -> tuple[int, str, str]:
 
 
 def _serve() -> None:
-    jobs = json.load(sys.stdin)
     for name in MODULES:
         import_module(name)
-    sys.stdout.write(json.dumps([_fork(args, folder) for args, folder in jobs]))
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        answers.write(json.dumps(_fork(json.loads(line))) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":
