@@ -14,7 +14,14 @@ from bench.load import LoadTarget, Plan
 
 DAY_S = 86_400
 ALERTS = 300
-PLAN = Plan(unloaded_rate=4.0, unloaded_s=25.0, first_rate=15.0, confirm_s=20.0, run_s=25.0)
+PLAN = Plan(
+    unloaded_rate=4.0,
+    unloaded_s=10.0,
+    first_rate=15.0,
+    confirm_s=10.0,
+    run_s=15.0,
+    rounds=2,
+)
 """The dock's alerts take tens of milliseconds, so rates are lower than a store alone bears."""
 
 
