@@ -63,8 +63,9 @@ class DockFiles:
 
 def dock_files(seed: int = OPEN_SEED, extent: Extent = WHOLE, folder: Path = CACHE) -> DockFiles:
     """The world and its files, built where `folder` does not have them."""
-    world = World.load(seed, folder, extent)
+    # Before the world is built: a source that is edited meanwhile must not name these files.
     name = f"{seed}-{extent.start}-{extent.days}-{extent.sites}-{_fingerprint()}"
+    world = World.load(seed, folder, extent)
     equipment = folder / f"equipment-{name}.json"
     if not equipment.exists():
         write_equipment(equipment, world.minutes, seed)
