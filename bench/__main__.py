@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -17,14 +17,13 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
-from bench import overhead, prefetch, record, start
+from bench import overhead, prefetch, record, start, watching
 from bench.servers import MissingServer
 
 application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How often the contenders take turns.")]
 Sealed = Annotated[bool, typer.Option("--sealed", help="The world that nothing was developed on.")]
-Count = Callable[[int, int], None]
 
 
 class Mode(StrEnum):
@@ -233,7 +232,7 @@ def start_command(json_file: JsonFile = None, rounds: Rounds = start.ROUNDS) -> 
 
 
 @contextmanager
-def _counting(what: str) -> Iterator[Count]:
+def _counting(what: str) -> Iterator[watching.Progress]:
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from bench.annotator.case_file import read_cases, write_cases
@@ -13,7 +12,7 @@ from bench.world.world import Extent, World
 
 _SOURCES = (
     *sorted((Path(__file__).resolve().parent / "annotator").glob("*.py")),
-    *sorted(Path(cache.__file__).resolve().parent.glob("*.py")),
+    *cache.world_sources(),
     SOP,
     SITES,
 )
@@ -22,11 +21,7 @@ _SOURCES = (
 def fingerprint() -> str:
     """Of all that cases hang on: how they are chosen, the rules, the world, the procedure and the
     sites."""
-    digest = hashlib.sha256()
-    for path in _SOURCES:
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    return cache.digest_of(_SOURCES)
 
 
 class CaseStore:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
@@ -24,6 +24,7 @@ from bench.edges import EdgeFinder
 from bench.more_cases import MoreCases
 from bench.mutants import MOST
 from bench.tool_sources import ToolSource, compiled, lying_in, registered
+from bench.watching import Progress, unseen
 from bench.world.world import OPEN_SEED, WHOLE, Extent
 from triage.model.decision import NodeId
 from triage.sop.load import load_sop
@@ -31,12 +32,6 @@ from triage.sop.procedure import Sop
 from triage.sop.sites import Sites, load_sites
 
 WORST = 10  # nodes listed
-
-Progress = Callable[[int, int], None]
-
-
-def ignored(done: int, of: int) -> None:
-    """Progress that nobody watches."""
 
 
 class Store(Protocol):
@@ -94,7 +89,7 @@ def measure(
     seed: int = OPEN_SEED,
     extent: Extent = WHOLE,
     folder: Path = CACHE,
-    progress: Progress = ignored,
+    progress: Progress = unseen,
     *,
     nodes: Collection[str] | None = None,
     tools: Path | None = None,
@@ -126,7 +121,7 @@ def judge_tools(
     seed: int,
     extent: Extent,
     folder: Path,
-    progress: Progress = ignored,
+    progress: Progress = unseen,
     *,
     nodes: Collection[str] | None = None,
     tools: Path | None = None,

@@ -18,7 +18,7 @@ import orjson
 from bench.alerts import HistoricalAlert
 from bench.demo_world import EQUIPMENT, WAREHOUSE
 from bench.dock import ROOT
-from bench.servers import HOST, Server
+from bench.served import ServedTriage
 
 CONFIG = ROOT / "triage.toml"
 STORE = "triage.db"
@@ -50,31 +50,17 @@ def source_settings(world: Path) -> dict[str, str]:
     }
 
 
-class DemoDaemon(Server):
+class DemoDaemon(ServedTriage):
     """`triage serve` of the root's triage.toml. What it keeps is in `folder`; `world` is the
     folder that its sources read."""
 
-    name = "triage"
-    ready_path = "/-/ready"
-
     def __init__(self, folder: Path, world: Path) -> None:
-        super().__init__(folder)
-        self._world = world
-
-    def argv(self) -> list[str]:
         settings = {
-            "STORE__URL": f"sqlite:///{self.folder / STORE}",
-            "SINKS__DECISIONS__PATH": str(self.folder / "decisions.jsonl"),
-            "LOG__FORMAT": "json",
-            **source_settings(self._world),
+            "STORE__URL": f"sqlite:///{folder / STORE}",
+            "SINKS__DECISIONS__PATH": str(folder / "decisions.jsonl"),
+            **source_settings(world),
         }
-        return [
-            # The metrics' factory and the equipment server are modules of this checkout.
-            *("/usr/bin/env", f"--chdir={ROOT}"),
-            *(f"TRIAGE_{name}={value}" for name, value in settings.items()),
-            *(sys.executable, "-m", "triage", "serve"),
-            *("--config", str(CONFIG), "--listen", f"{HOST}:{self.port}"),
-        ]
+        super().__init__(folder, CONFIG, settings)
 
     def stop(self) -> None:
         """Drains and ends it; kills it when that takes too long."""

@@ -6,14 +6,13 @@ It lies in one folder: the minutes as the cache keeps them, `warehouse.db`, `equ
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.world.cache import fingerprint
+from bench.watching import Say, silent
+from bench.world.cache import digest_of, fingerprint, world_sources
 from bench.world.equipment_facts import write_equipment
 from bench.world.warehouse import fill_sqlite
 from bench.world.world import WHOLE, Extent, World
@@ -27,13 +26,6 @@ SITES = 3
 DAY_S = 86_400
 
 WORLD, WAREHOUSE, EQUIPMENT = "world.json", "warehouse.db", "equipment.json"
-SOURCES = Path(__file__).parent / "world"
-
-Say = Callable[[str], None]
-
-
-def _silent(_text: str) -> None:
-    """Nobody listens."""
 
 
 def build_demo_world(
@@ -42,7 +34,7 @@ def build_demo_world(
     days: int = DAYS,
     sites: int = SITES,
     seed: int = SEED,
-    say: Say = _silent,
+    say: Say = silent,
 ) -> World:
     """Of the first `sites` sites, ending with 2026-11-29, UTC; at once when it lies there
     already. Some twenty seconds of a core otherwise, most of them for the minutes.
@@ -100,11 +92,7 @@ def _told(folder: Path) -> dict[str, Any] | None:
 def _made_by() -> str:
     """Changes with any file that a world is made by; the minutes have a fingerprint of their own,
     so that a change to the warehouse alone does not build them again."""
-    digest = hashlib.sha256(fingerprint().encode())
-    for source in sorted(SOURCES.glob("*.py")):
-        digest.update(source.name.encode())
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest_of(world_sources(), fingerprint())
 
 
 def _clear(folder: Path, keep: str) -> None:

@@ -6,11 +6,11 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from bench.demo_world import built_world
+from bench.world.cache import digest_of, world_sources
 from bench.world.equipment_facts import write_equipment
 from bench.world.metrics import WorldMetrics
 from bench.world.served import ServedSeries
@@ -64,7 +64,7 @@ class DockFiles:
 def dock_files(seed: int = OPEN_SEED, extent: Extent = WHOLE, folder: Path = CACHE) -> DockFiles:
     """The world and its files, built where `folder` does not have them."""
     # Before the world is built: a source that is edited meanwhile must not name these files.
-    name = f"{seed}-{extent.start}-{extent.days}-{extent.sites}-{_fingerprint()}"
+    name = f"{seed}-{extent.start}-{extent.days}-{extent.sites}-{digest_of(world_sources())}"
     world = World.load(seed, folder, extent)
     equipment = folder / f"equipment-{name}.json"
     if not equipment.exists():
@@ -73,14 +73,6 @@ def dock_files(seed: int = OPEN_SEED, extent: Extent = WHOLE, folder: Path = CAC
     if not warehouse.exists():
         fill_sqlite(warehouse, world.tables, range(extent.sites))
     return DockFiles(world=world, warehouse=warehouse, equipment=equipment)
-
-
-def _fingerprint() -> str:
-    """Of all that makes a world's files: the simulation, and the tables and controllers on it."""
-    digest = sha256()
-    for source in sorted((ROOT / "bench" / "world").glob("*.py")):
-        digest.update(source.name.encode() + source.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def metrics_source(files: DockFiles) -> WorldMetrics:

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from bench.growth_project import alerts, answer, source_names, write_config
 from bench.multiply import Multiplied, Sources, copies_for, multiply, prefix
-from bench.servers import HOST, answers_ok, free_port, wait_until
+from bench.servers import HOST, answers_ok, free_port, resident_mb, wait_until
+from bench.watching import Progress
 from triage.adapters.memory import MemorySource
 from triage.clock import SystemClock
 from triage.engine.engine import Decided, Engine, EngineOptions
@@ -47,7 +48,6 @@ DRAIN_S = 60.0
 READY_S = 600.0  # seconds; a busy machine is slow, and still to be measured
 
 Decide = Callable[[Alert], Awaitable[Decided]]
-Progress = Callable[[int, int], None]
 
 
 def measure_sop(
@@ -242,7 +242,7 @@ def _start(project: Multiplied) -> _Start:
             within_s=READY_S,
         )
         seconds = time.monotonic() - began
-        return _Start(seconds, _cpu_s(process.pid), _resident_mb(process.pid))
+        return _Start(seconds, _cpu_s(process.pid), resident_mb(process.pid))
     finally:
         process.terminate()
         process.wait(timeout=DRAIN_S)
@@ -251,11 +251,6 @@ def _start(project: Multiplied) -> _Start:
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _measure_reloads(project: Multiplied, reloads: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from bench import specimen
 from bench.fill import Filled, fill
+from bench.watching import Progress, unseen
 from triage.adapters.store import Store
 from triage.clock import SystemClock
 from triage.model.decision import Decision
@@ -159,7 +160,7 @@ class Contender:
 
 def measure_store(
     decisions: int = DECISIONS,
-    progress: Callable[[int, int], None] = lambda _done, _of: None,
+    progress: Progress = unseen,
     *,
     small: int = SMALL,
     rounds: int = ROUNDS,
@@ -173,7 +174,7 @@ def measure_store(
         folder = Path(name)
         _check_space(folder, decisions)
         filled = fill(folder / "large.db", decisions, lambda done, _of: progress(done, total))
-        fill(folder / "small.db", small, lambda _done, _of: None)
+        fill(folder / "small.db", small, unseen)
         return _figures(
             decisions,
             filled,

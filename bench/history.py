@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,14 +12,15 @@ from random import Random
 from statistics import fmean, median
 from typing import Any, Literal
 
-from bench.alerts import HistoricalAlert, historical_alerts
+from bench.alerts import historical_alerts
 from bench.annotator.judge import Judge
 from bench.annotator.settings import load_settings
 from bench.annotator.walk import Annotation, annotate
 from bench.dock import CACHE, SITES, SOP, DockFiles, dock_files, embedded_sources, procedure
 from bench.ranks import nearest_rank
-from bench.replay import Decided, Progress, triage
+from bench.replay import Decided, triage, warm_up
 from bench.score import Difference, LatentScore, LeadsTo, Rate, difference, latent_score
+from bench.watching import Progress, Say
 from bench.world.world import OPEN_SEED, WHOLE, Extent
 from triage.app.procedure import Loaded
 from triage.model.alert import AlertId
@@ -28,7 +29,6 @@ from triage.traversal import reachable
 
 ALERTS = 1500
 WARM_UP = 20
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +67,7 @@ async def replay(
     alerts = historical_alerts(files.world, count, between=between)
     say("deciding")
     async with embedded_sources(files) as sources:
-        async with triage(loaded, sources, prefetch=prefetch, at_once=at_once) as warming:
-            # First queries open connections and build what the world keeps of a site.
-            await warming.as_fast_as_possible(_spread(alerts, WARM_UP), _unseen)
+        await warm_up(loaded, sources, alerts, WARM_UP, prefetch=prefetch, at_once=at_once)
         began = time.perf_counter()
         async with triage(loaded, sources, prefetch=prefetch, at_once=at_once) as running:
             if rate_per_s > 0:
@@ -108,10 +106,6 @@ async def replay(
     )
 
 
-def _unseen(done: int, of: int) -> None:
-    """Nobody watches the warm-up."""
-
-
 def poisson(seed: int, count: int, rate_per_s: float) -> list[float]:
     """Seconds from the start at which `count` alerts are due."""
     chance = Random(seed)
@@ -120,10 +114,6 @@ def poisson(seed: int, count: int, rate_per_s: float) -> list[float]:
         at += chance.expovariate(rate_per_s)
         due.append(at)
     return due
-
-
-def _spread(alerts: Sequence[HistoricalAlert], count: int) -> list[HistoricalAlert]:
-    return list(alerts[:: max(1, len(alerts) // count)])[:count]
 
 
 def _root_causes(loaded: Loaded) -> dict[str, frozenset[str]]:

@@ -22,8 +22,10 @@ import orjson
 
 from bench.load_project import make_project, payload
 from bench.open_loop import CONNECTIONS, Sent, arrivals, run_precisely, send_all
+from bench.ranks import nearest_rank
 from bench.served import DecidedLog, ServedTriage
 from bench.servers import HOST
+from bench.watching import Progress, unseen
 
 SEED = 2026
 P99_LIMIT_S = 0.25
@@ -95,7 +97,7 @@ class Trial:
             not self.refused
             and not self.degraded
             and len(self.latencies) == self.sent
-            and quantile(self.latencies, 0.99) <= P99_LIMIT_S
+            and nearest_rank(self.latencies, 0.99) <= P99_LIMIT_S
             and self.backlog_s <= DRAIN_S
         )
         if kept_up and self.late_p99_s > LATE_S:
@@ -112,7 +114,7 @@ class Session:
 
     daemon: ServedTriage
     target: LoadTarget
-    progress: Callable[[int, int], None]
+    progress: Progress
     steps: int
     decided: DecidedLog = field(init=False)
     trials: list[Trial] = field(default_factory=list)
@@ -173,7 +175,7 @@ class Session:
 
 def measure_load(
     target: LoadTarget | None = None,
-    progress: Callable[[int, int], None] = lambda _done, _of: None,
+    progress: Progress = unseen,
     *,
     plan: Plan | None = None,
 ) -> dict[str, Any]:
@@ -214,20 +216,20 @@ def _measured(session: Session, plan: Plan) -> dict[str, Any]:
     ledger = session.daemon.settled_ledger(within_s=SETTLE_S)
     if not ledger["balances"] or ledger["accepted"] != len(session.accepted):
         raise LoadFailed(f"{len(session.accepted)} were answered 202, and the ledger has {ledger}")
-    unloaded = quantile(pooled["unloaded"], 0.5)
+    unloaded = nearest_rank(pooled["unloaded"], 0.5)
     return {
         "max_rate_per_s": round(highest, 1),
         "p50_ms_unloaded": _ms(unloaded),
-        "p99_ms_unloaded": _ms(quantile(pooled["unloaded"], 0.99)),
+        "p99_ms_unloaded": _ms(nearest_rank(pooled["unloaded"], 0.99)),
         **{
-            f"{p}_ms_{name}": _ms(quantile(pooled[name], q))
+            f"{p}_ms_{name}": _ms(nearest_rank(pooled[name], q))
             for name in ("at_50", "at_80")
             for p, q in (("p50", 0.5), ("p99", 0.99))
         },
-        "p99_at_50_ratio": round(quantile(pooled["at_50"], 0.99) / unloaded, 2),
-        "p99_at_80_ratio": round(quantile(pooled["at_80"], 0.99) / unloaded, 2),
+        "p99_at_50_ratio": round(nearest_rank(pooled["at_50"], 0.99) / unloaded, 2),
+        "p99_at_80_ratio": round(nearest_rank(pooled["at_80"], 0.99) / unloaded, 2),
         **{
-            f"p99_ms_{name}_by_round": [_ms(quantile(t.latencies, 0.99)) for t in trials]
+            f"p99_ms_{name}_by_round": [_ms(nearest_rank(t.latencies, 0.99)) for t in trials]
             for name, trials in runs.items()
         },
         **{name: ledger[name] for name in ("accepted", "decided", "pending", "dead_lettered")},
@@ -242,18 +244,11 @@ def _measured(session: Session, plan: Plan) -> dict[str, Any]:
         "resident_mb_start": round(resident, 1),
         "resident_mb_end": round(session.daemon.resident_mb(), 1),
         "trials": [
-            [round(t.rate, 1), t.refused, _ms(quantile(t.latencies, 0.99)), _ms(t.backlog_s)]
+            [round(t.rate, 1), t.refused, _ms(nearest_rank(t.latencies, 0.99)), _ms(t.backlog_s)]
             for t in session.trials
         ],
         "seed": SEED,
     }
-
-
-def quantile(ascending: Sequence[float], share: float) -> float:
-    """Nearest rank; NaN of nothing."""
-    if not ascending:
-        return math.nan
-    return ascending[max(0, math.ceil(share * len(ascending)) - 1)]
 
 
 def _trial(
@@ -268,7 +263,7 @@ def _trial(
         sent=len(sent),
         statuses=statuses,
         latencies=sorted(end - ids[alert_id].due for alert_id, end in ends.items()),
-        late_p99_s=quantile(sorted(one.left - one.due for one in sent if one.left), 0.99),
+        late_p99_s=nearest_rank([one.left - one.due for one in sent if one.left], 0.99),
         backlog_s=max(ends.values(), default=math.inf) - max(one.due for one in sent),
         in_flight=_most_in_flight([(ids[alert_id].due, end) for alert_id, end in ends.items()]),
         degraded=sum(alert_id in decided.degraded for alert_id in ids),

@@ -28,7 +28,8 @@ from bench.case_runner import sources_in_process
 from bench.dock import CACHE, dock_files, procedure
 from bench.peer_floor import Floor, Reached, Walked
 from bench.ranks import nearest_rank
-from bench.replay import DEADLINE_S, LIMITS, Progress, Triage, triage
+from bench.replay import DEADLINE_S, LIMITS, Triage, triage
+from bench.watching import Progress, Say, silent, unseen
 from bench.world.world import OPEN_SEED, WHOLE, Extent
 from triage import __version__
 from triage.adapters.memory import MemorySource
@@ -49,8 +50,6 @@ ALERTS = 200
 ROUNDS = 3
 NAMES = ("floor", "engine", "langgraph", "product")
 RATIOS = (("engine", "floor"), ("langgraph", "engine"), ("product", "floor"))
-
-Say = Callable[[str], None]
 
 
 class Different(AssertionError):
@@ -81,14 +80,6 @@ class Contender:
     samples: list[float] = field(default_factory=list)
 
 
-def _silent(_text: str) -> None:
-    """Nobody listens."""
-
-
-def _unseen(_done: int, _of: int) -> None:
-    """Nobody watches."""
-
-
 async def measure(
     seed: int = OPEN_SEED,
     extent: Extent = WHOLE,
@@ -97,8 +88,8 @@ async def measure(
     alerts: int = ALERTS,
     rounds: int = ROUNDS,
     between: tuple[int, int] | None = None,
-    progress: Progress = _unseen,
-    say: Say = _silent,
+    progress: Progress = unseen,
+    say: Say = silent,
 ) -> dict[str, Any]:
     """p50 and p99 in milliseconds of every contender over `rounds` walks of each alert, percentiles
     by nearest rank; ratios are of p50s. Without LangGraph its figures are None, and `say` is told.

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.record import RESULTS
-
-Say = Callable[[str], None]
+from bench.watching import Say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

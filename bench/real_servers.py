@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,8 +33,9 @@ from bench.dock import (
     procedure,
 )
 from bench.postgres import postgres_binaries, running_postgres
-from bench.replay import Decided, Progress, triage
+from bench.replay import Decided, triage, warm_up
 from bench.servers import HOST, Prometheus, binary
+from bench.watching import Progress, Say, silent, unseen
 from bench.world.layout import SITES
 from bench.world.served import ServedSeries
 from bench.world.warehouse import fill_postgres
@@ -58,8 +59,6 @@ CONNECTIONS = 10
 DATABASE_CONNECTIONS = 4
 ASK_S = 60.0
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Servers:
@@ -75,14 +74,6 @@ class Servers:
     seconds: float
 
 
-def _silent(_text: str) -> None:
-    """Nobody listens."""
-
-
-def _unseen(_done: int, _of: int) -> None:
-    """Nobody watches."""
-
-
 def measure(
     seed: int = OPEN_SEED,
     extent: Extent = WHOLE,
@@ -90,8 +81,8 @@ def measure(
     *,
     alerts: int = ALERTS,
     site: int | None = None,
-    progress: Progress = _unseen,
-    say: Say = _silent,
+    progress: Progress = unseen,
+    say: Say = silent,
 ) -> dict[str, Any]:
     """Both runs and what differs between them; `site` is an index, SITE or the last by default.
     `seconds` are without building the world, `backfill_seconds` with starting the servers.
@@ -160,9 +151,7 @@ async def _decided(
     alerts: Sequence[HistoricalAlert],
     progress: Progress,
 ) -> list[Decided]:
-    async with triage(loaded, sources) as warming:
-        # First queries open connections, and prepare statements.
-        await warming.as_fast_as_possible(alerts[:: max(1, len(alerts) // WARM_UP)], _unseen)
+    await warm_up(loaded, sources, alerts, WARM_UP)
     async with triage(loaded, sources) as running:
         return await running.as_fast_as_possible(alerts, progress)
 

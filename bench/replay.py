@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from bench.alerts import HistoricalAlert
+from bench.watching import Progress, unseen
 from triage import __version__
 from triage.adapters.store import Store
 from triage.app.procedure import Loaded
@@ -25,9 +26,6 @@ from triage.ports import CommitStatus, DecisionFilter, DecisionPage, Message, So
 from triage.telemetry.metrics import Metrics
 from triage.worker.lanes import Lanes
 from triage.worker.worker import Worker, WorkerOptions
-
-Progress = Callable[[int, int], None]
-"""Done, of how many."""
 
 DEADLINE_S = 30.0
 """A replay measures how long a decision takes; it must not cut one off on a busy machine."""
@@ -188,6 +186,22 @@ async def triage(
         running = asyncio.create_task(worker.run())
         stack.push_async_callback(_stopped, worker, running)
         yield Triage(store, tap, at_once)
+
+
+async def warm_up(
+    loaded: Loaded,
+    sources: Mapping[str, Source],
+    alerts: Sequence[HistoricalAlert],
+    count: int,
+    *,
+    prefetch: Literal["layer", "subtree"] = "layer",
+    at_once: int = 1,
+) -> None:
+    """Decides `count` of the alerts, spread over them, on a store of their own: first queries open
+    connections, prepare statements, and build what the world keeps of a site."""
+    some = alerts[:: max(1, len(alerts) // count)][:count]
+    async with triage(loaded, sources, prefetch=prefetch, at_once=at_once) as warming:
+        await warming.as_fast_as_possible(some, unseen)
 
 
 async def _keep_open(source: GuardedSource) -> None:

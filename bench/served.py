@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 import urllib.request
@@ -14,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from bench.servers import HOST, Server, wait_until
+from bench.servers import HOST, Server, resident_mb, wait_until
 
 POLL_S = 0.05
 
@@ -49,10 +48,7 @@ class ServedTriage(Server):
 
     def resident_mb(self) -> float:
         assert self.process is not None
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found is not None, "no VmRSS: this bench needs Linux's /proc"
-        return int(found[1]) / 1024
+        return resident_mb(self.process.pid)
 
     def settled_ledger(self, *, within_s: float) -> dict[str, Any]:
         """The ledger by a full count, once nothing is pending and all sinks were told. Raises

@@ -34,6 +34,12 @@ def free_port() -> int:
         return port
 
 
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process in MiB, from Linux's /proc."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 class MissingServer(Exception):
     """A program is not installed; the message names the Debian package that brings it."""
 

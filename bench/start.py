@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.servers import HOST, answers_ok, free_port, wait_until
+from bench.servers import HOST, answers_ok, free_port, resident_mb, wait_until
 
 ROUNDS = 5
 DRAIN_S = 30.0
@@ -53,10 +52,7 @@ def _start_once(project: Path) -> tuple[float, float]:
             lambda: answers_ok(f"http://{HOST}:{port}/-/ready"), what="triage", process=process
         )
         seconds = time.monotonic() - began
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found is not None, "no VmRSS: this bench needs Linux's /proc"
-        return seconds, int(found[1]) / 1024
+        return seconds, resident_mb(process.pid)
     finally:
         process.terminate()
         process.wait(timeout=DRAIN_S)

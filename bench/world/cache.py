@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,21 @@ _SOURCES = (
 
 def fingerprint() -> str:
     """Of the source files that a world hangs on, and of numpy, whose generators it draws from."""
-    digest = hashlib.sha256(np.__version__.encode())
-    for source in _SOURCES:
-        digest.update(source.encode())
-        digest.update((Path(__file__).parent / source).read_bytes())
+    return digest_of((Path(__file__).parent / source for source in _SOURCES), np.__version__)
+
+
+def digest_of(files: Iterable[Path], beside: str = "") -> str:
+    """Short, and another one when a file's name or bytes change, or what stands `beside` them."""
+    digest = hashlib.sha256(beside.encode())
+    for file in files:
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def world_sources() -> list[Path]:
+    """All that makes a world's files: the simulation, and the tables and controllers on it."""
+    return sorted(Path(__file__).parent.glob("*.py"))
 
 
 def load_minutes(seed: int, start: int, days: int, sites: int, folder: Path) -> Minutes:

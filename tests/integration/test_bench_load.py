@@ -9,8 +9,9 @@ from itertools import pairwise
 import pytest
 
 from bench import load
-from bench.load import LoadFailed, Plan, Trial, measure_load, quantile
+from bench.load import LoadFailed, Plan, Trial, measure_load
 from bench.open_loop import arrivals
+from bench.ranks import nearest_rank
 
 RATES = ("unloaded", "at_50", "at_80")
 
@@ -106,7 +107,7 @@ def test_arrivals_are_poisson_and_repeatable() -> None:
 
 
 def test_quantile_is_the_nearest_rank() -> None:
-    assert quantile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
-    assert quantile([1.0, 2.0, 3.0, 4.0], 0.99) == 4.0
-    assert quantile([1.0], 0.0) == 1.0
-    assert math.isnan(quantile([], 0.5))
+    assert nearest_rank([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
+    assert nearest_rank([1.0, 2.0, 3.0, 4.0], 0.99) == 4.0
+    assert nearest_rank([1.0], 0.0) == 1.0
+    assert math.isnan(nearest_rank([], 0.5))
