@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,8 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
-from bench import overhead, prefetch, record, start, watching
+from bench import prefetch, record, start, watching
+from bench.peers import overhead
 from bench.servers import MissingServer
 
 application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
@@ -85,10 +87,10 @@ def replay_command(
     decision is not the annotator's.
     """
     # The dock needs numpy and a second of imports; the other commands do not.
-    from bench import history, history_report
+    from bench.replay import history, report
     from bench.world.world import OPEN_SEED, SEALED_SEED
 
-    history_report.quiet()
+    report.quiet()
     seed = SEALED_SEED if sealed else OPEN_SEED
     with _counting("alerts") as count:
         run = uvloop.run(
@@ -103,10 +105,10 @@ def replay_command(
             )
         )
     figures = history.figures(run)
-    history_report.print_report(run, figures)
+    report.print_report(run, figures)
     if plots is not None:
         name = "sealed" if sealed else "open"
-        for path in history_report.plot(run, figures, plots, name):
+        for path in report.plot(run, figures, plots, name):
             _say(str(path))
     _write(figures, json_file)
     if figures["errors"]:
@@ -116,36 +118,38 @@ def replay_command(
 @application.command("cases")
 def cases_command(json_file: JsonFile = None) -> None:
     """Every tool against its labelled cases, and the cases against mutants of the tools."""
-    from bench import cases
+    from bench.cases import judging
 
     with _counting("tools") as count:
-        figures = cases.measure(progress=count)
+        figures = judging.measure(progress=count, processes=os.cpu_count() or 1)
     _report("cases", figures, json_file)
 
 
 @application.command("real-servers")
 def real_servers_command(json_file: JsonFile = None) -> None:
     """150 alerts on a real Prometheus and PostgreSQL, and on the embedded sources."""
-    from bench import history_report, real_servers
+    from bench.real_servers import comparison
+    from bench.replay import report
 
-    history_report.quiet()
+    report.quiet()
     with _counting("alerts") as count, _servers_needed():
-        figures = real_servers.measure(progress=count, say=_say)
+        figures = comparison.measure(progress=count, say=_say)
     _report("real servers", figures, json_file)
 
 
 @application.command("peers")
 def peers_command(
     json_file: JsonFile = None,
-    alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 200,
+    alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 100,
     rounds: Rounds = 2,
 ) -> None:
     """The dock's alerts through the engine, a hand-written loop and LangGraph, all the same way."""
-    from bench import history_report, peers
+    from bench.peers import dock
+    from bench.replay import report
 
-    history_report.quiet()
+    report.quiet()
     with _counting("walks") as count:
-        figures = asyncio.run(peers.measure(alerts=alerts, rounds=rounds, progress=count, say=_say))
+        figures = asyncio.run(dock.measure(alerts=alerts, rounds=rounds, progress=count, say=_say))
     _report("peers on the dock", figures, json_file)
 
 
@@ -157,13 +161,13 @@ def growth_command(
     ] = 1_000_000,
 ) -> None:
     """An SOP of 4,400 nodes, and a store of a million decisions."""
-    from bench import growth, growth_store
     from bench.dock import ROOT
+    from bench.growth import sop, store
 
     with _counting("SOP") as count:
-        figures = growth.measure_sop(ROOT, count)
+        figures = sop.measure_sop(ROOT, count)
     with _counting("store") as count:
-        figures |= growth_store.measure_store(decisions, count)
+        figures |= store.measure_store(decisions, count)
     _report("growth", figures, json_file)
 
 
@@ -180,13 +184,13 @@ def load_command(
     ] = Project.dock,
 ) -> None:
     """The highest rate that one daemon sustains, and its latency below it."""
-    from bench import dock_load, load
+    from bench.load import dock, sustained
 
     with _counting("trials") as count:
         if project is Project.dock:
-            figures = load.measure_load(dock_load.dock_target(), count, plan=dock_load.PLAN)
+            figures = sustained.measure_load(dock.dock_target(), count, plan=dock.PLAN)
         else:
-            figures = load.measure_load(progress=count)
+            figures = sustained.measure_load(progress=count)
     figures["project"] = project.value
     _report("load", figures, json_file)
 

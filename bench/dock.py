@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.demo_world import built_world
+from bench.demo.world import built_world
 from bench.world.cache import digest_of, world_sources
 from bench.world.equipment_facts import write_equipment
 from bench.world.metrics import WorldMetrics

@@ -22,9 +22,9 @@ from urllib.request import urlopen
 
 import uvloop
 
+from bench.peers.walk import ACTION, FIRED_AT, alert, library_of, sop_of
 from bench.runtime import engine_for
 from bench.servers import OldSeries, Prometheus
-from bench.walk import ACTION, FIRED_AT, alert, library_of, sop_of
 from triage.adapters.prometheus import PrometheusSource
 from triage.engine.engine import Decided, EngineOptions, Prefetch
 from triage.evaluation.guard import SourceLimits

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bench.postgres import WAIT_S, PostgresServer, running_postgres
+from bench.real_servers.postgres import WAIT_S, PostgresServer, running_postgres
 
 __all__ = ["WAIT_S", "PostgresServer", "running_postgres"]

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from triage.model.alert import Accepted, Alert, AlertId, Arrival, Severity
 from triage.model.decision import Decision, NodeId
@@ -57,6 +57,14 @@ class Source(Protocol):
     async def ask(self, query: Query, *, timeout_s: float) -> Answer: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Connecting(Protocol):
+    """What a source also is when its `open` only begins to connect."""
+
+    async def settled(self) -> None:
+        """Returns once the first attempt to connect has ended, well or not. May be cancelled."""
 
 
 # --- fallback ---------------------------------------------------------------------------------

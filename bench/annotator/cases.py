@@ -1,6 +1,6 @@
 """Labelled cases for every node: where its tool is asked, and what it must answer.
 
-Per node and part (train, held-out) about 130 cases, as many true as false as no_data where the
+Per node and part (train, held-out) about 180 cases, as many true as false as no_data where the
 world has them, from at least 20 episodes where it has so many. Half of a verdict's cases are those
 closest to the rule's threshold, and some come in pairs, one second apart, with the verdict turning
 between them. The same world and seed give the same cases.
@@ -32,7 +32,7 @@ from bench.annotator.judged import VALUES, Judged, Value
 from bench.annotator.settings import Settings
 from bench.world.layout import SITES, spell
 
-PER_VERDICT = 40
+PER_VERDICT = 60
 PAIRS = 12
 FEWEST, MOST = 100, 200  # cases of a node and part
 PER_EPISODE = 3  # cases of one verdict
@@ -42,8 +42,8 @@ RELATED = 0.75  # share of tries at an asset that the fault shows at
 SPELLED = 0.4  # share of entities as the site spells them
 POOL = 2  # a verdict has enough when there are so many times as many as are kept
 
-TRIES = 1500
-CHEAP_TRIES = 4000
+TRIES = 1800
+CHEAP_TRIES = 4800
 CHEAP = frozenset(
     {
         "con_cpt_slack",

@@ -13,10 +13,10 @@ import httpx
 import pytest
 from rich.console import Console
 
-from bench.demo import perform
-from bench.demo_play import AT_ONCE
-from bench.demo_wire import STORE, DemoDaemon
-from bench.demo_world import EQUIPMENT, WAREHOUSE, WORLD, build_demo_world, built_world
+from bench.demo.day import perform
+from bench.demo.play import AT_ONCE
+from bench.demo.wire import STORE, DemoDaemon
+from bench.demo.world import EQUIPMENT, WAREHOUSE, WORLD, build_demo_world, built_world
 from bench.dock import ROOT, open_metrics
 from tests.command_line import triage
 from tests.servers import wait_until

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import specimen
-from bench.fill import fill
+from bench.growth import specimen
+from bench.growth.fill import fill
 from tests.contract.store_world import HandClock
 from triage.adapters.store import Store
 from triage.adapters.store.file import StoreFile

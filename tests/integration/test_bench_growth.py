@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.growth import measure_sop
-from bench.multiply import Sources, copies_for, multiply, prefix
+from bench.growth.multiply import Sources, copies_for, multiply, prefix
+from bench.growth.sop import measure_sop
 from triage.library.loader import load_library
 from triage.library.manifest import read_manifest
 from triage.sop.load import check_sop, load_sop

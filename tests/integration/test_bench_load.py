@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from bench import load
-from bench.load import LoadFailed, Plan, Trial, measure_load
-from bench.open_loop import arrivals
+from bench.load import sustained as load
+from bench.load.open_loop import arrivals
+from bench.load.sustained import LoadFailed, Plan, Trial, measure_load
 from bench.ranks import nearest_rank
 
 RATES = ("unloaded", "at_50", "at_80")

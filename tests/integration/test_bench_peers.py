@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import peer_floor, peers
 from bench.dock import SITES, SOP, DockFiles
-from bench.peer_floor import settled
+from bench.peers import dock as peers
+from bench.peers import floor as peer_floor
+from bench.peers.floor import settled
 from tests.dock import EXTENT, LAST_DAY, SEED, small_dock
 from triage.model.decision import ActionId, NodeId
 from triage.model.verdict import Truth, Verdict

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bench.alerts import historical_alerts
 from bench.dock import DockFiles
-from bench.history import History, figures, replay
-from bench.history_report import plot, report
-from bench.score import difference
+from bench.replay.alerts import historical_alerts
+from bench.replay.history import History, figures, replay
+from bench.replay.report import plot, report
+from bench.replay.score import difference
 from tests.dock import EXTENT, LAST_DAY, SEED, small_dock
 
 COUNT = 60

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from bench import growth_store, specimen
-from bench.fill import fill
+from bench.growth import specimen
+from bench.growth import store as growth_store
+from bench.growth.fill import fill
 from triage.adapters.store import Store
 from triage.adapters.store.schema import METADATA
 from triage.ports import CommitStatus, Delivery

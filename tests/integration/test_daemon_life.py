@@ -61,6 +61,76 @@ async def test_ready_soon_and_small_when_idle(tmp_path: Path) -> None:
         assert megabytes < 150
 
 
+STARTING = '''
+import asyncio
+import os
+
+from triage.adapters.memory import MemorySource
+from triage.errors import SourceFailed, SourceFailure
+
+
+class Starting(MemorySource):
+    """Connects when somebody writes into the FIFO at `path`."""
+
+    def __init__(self, name, path):
+        super().__init__(name, {})
+        self.path = path
+        self.connected = False
+
+    async def settled(self):
+        pipe = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        written = asyncio.Event()
+        asyncio.get_running_loop().add_reader(pipe, written.set)
+        try:
+            await written.wait()
+        finally:
+            asyncio.get_running_loop().remove_reader(pipe)
+            os.close(pipe)
+        self.connected = True
+
+    async def ask(self, query, *, timeout_s):
+        if not self.connected:
+            raise SourceFailed(SourceFailure.CONNECT, "it has yet to connect")
+        return []
+
+
+def source(name, *, path, **settings):
+    return Starting(name, path)
+'''
+
+
+def starting(folder: Path) -> Project:
+    """Its one source connects when `folder`/pipe is written to."""
+    (folder / "starting.py").write_text(STARTING)
+    os.mkfifo(folder / "pipe")
+    return Project(
+        folder=folder / "project",
+        nodes={"a": good_tool()},
+        source={
+            "type": "custom",
+            "factory": "starting:source",
+            "python_path": str(folder),
+            "path": str(folder / "pipe"),
+        },
+    ).write()
+
+
+async def test_alerts_wait_for_sources_that_are_still_connecting(tmp_path: Path) -> None:
+    async with served(starting(tmp_path)) as daemon:
+        (alert_id,) = await post(daemon, native("early", "al_a"))
+        await asyncio.to_thread((tmp_path / "pipe").write_text, "go")
+        decision = await daemon.decision(alert_id)
+        assert decision["outcome"] == "inconclusive", decision
+        assert not decision["degraded"]
+
+
+async def test_a_stop_does_not_wait_for_a_source_that_never_connects(tmp_path: Path) -> None:
+    async with served(starting(tmp_path)) as daemon:
+        await post(daemon, native("early", "al_a"))
+        assert await daemon.terminated() == 0
+        assert daemon.project.rows("SELECT status FROM alerts") == [("pending",)]
+
+
 async def test_an_address_in_use_is_69(tmp_path: Path) -> None:
     project = Project(folder=tmp_path / "project", nodes={"a": good_tool()}).write()
     with socket.socket() as taken:

@@ -17,6 +17,7 @@ import pytest
 from triage.adapters.mcp import McpSource
 from triage.errors import ConfigError, SourceFailed, SourceFailure, ToolFailed, ToolFailure
 from triage.model.query import Rows, decode_answer, encode_answer
+from triage.ports import Connecting
 from triage.tool_api import call
 
 if TYPE_CHECKING:
@@ -154,6 +155,12 @@ def alive(pid: int) -> bool:
 
 
 # --- answers ----------------------------------------------------------------------------------
+
+
+async def test_it_settles_when_connected(source: McpSource) -> None:
+    assert isinstance(source, Connecting)
+    await source.settled()
+    assert await source.probe(LONG_S)
 
 
 async def test_answers(source: McpSource) -> None:
@@ -322,7 +329,7 @@ async def test_server_that_is_not_there_yet(tmp_path: Path) -> None:
         server.port = taken.getsockname()[1]
         source = http_source(server, backoff=waits)
         await source.open()
-        await waits.failed.wait()
+        await source.settled()
         assert await failed(source, "pid") is SourceFailure.CONNECT
     server.start()
     try:

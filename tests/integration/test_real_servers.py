@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.real_servers import measure
+from bench.real_servers.comparison import measure
 from bench.world.world import OPEN_SEED, WHOLE, Extent
 from tests.servers import needing_servers
 

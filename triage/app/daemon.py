@@ -44,6 +44,7 @@ from triage.worker.worker import Worker, WorkerOptions
 
 RETENTION_S = 600.0
 HTTP_CLOSE_S = 1.0  # seconds
+CONNECT_S = 10.0  # that alerts wait, after the start, for sources that have yet to connect
 
 
 class Daemon:
@@ -96,10 +97,11 @@ class Daemon:
             self._accuse_last_time()
             self._mark.open()
             stack.callback(self._mark.close)
+            pool = SourcePool(self._clock, self._metrics.sources)
             current = Current(
                 files=self._files,
                 settings=settings,
-                pool=SourcePool(self._clock, self._metrics.sources),
+                pool=pool,
                 metrics=self._metrics,
             )
             await current.start(self._ahead)
@@ -111,7 +113,7 @@ class Daemon:
             server = make_server(self._application(store, current), settings.http)
             self._watch_signals(current)
             tasks = {
-                "worker": asyncio.create_task(worker.run()),
+                "worker": asyncio.create_task(self._work(worker, pool)),
                 "watchdog": asyncio.create_task(self._watchdog().run()),
                 "retention": asyncio.create_task(self._retain(store)),
                 "http": asyncio.create_task(server.serve(sockets=[listener])),
@@ -134,6 +136,17 @@ class Daemon:
                 for task in tasks.values():
                     task.cancel()
                 await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    async def _work(self, worker: Worker, pool: SourcePool) -> None:
+        """Alerts are accepted meanwhile; a stop need not wait for a server that is starting."""
+        settled = asyncio.create_task(pool.settled(within_s=CONNECT_S))
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({settled, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            settled.cancel()
+            stopping.cancel()
+        await worker.run()
 
     async def _until_stopped(
         self, worker: Worker, server: Server, tasks: Mapping[str, asyncio.Task[None]]

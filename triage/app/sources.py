@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -14,7 +15,7 @@ from triage.app import sections
 from triage.app.sections import AnySource
 from triage.errors import ConfigError, TriageError
 from triage.evaluation.guard import GuardedSource, SourceLimits
-from triage.ports import Clock, Source
+from triage.ports import Clock, Connecting, Source
 from triage.telemetry.edge_metrics import SourceMetrics
 
 
@@ -127,6 +128,24 @@ class SourcePool:
         self._open = opened
         self._metrics.for_sources(wanted)
         return {name: guarded for name, (_, guarded) in opened.items()}
+
+    async def settled(self, *, within_s: float) -> None:
+        """Returns when every source has connected or failed to, or after `within_s`.
+
+        An alert that is judged while a server is still starting would be degraded for nothing.
+        """
+        starting = [
+            asyncio.ensure_future(guarded.source.settled())
+            for _, guarded in self._open.values()
+            if isinstance(guarded.source, Connecting)
+        ]
+        if not starting:
+            return
+        try:
+            await asyncio.wait(starting, timeout=within_s)
+        finally:
+            for task in starting:
+                task.cancel()
 
     def _guarded(self, name: str, section: AnySource, source: Source) -> GuardedSource:
         cell = self._metrics.cell(name)

@@ -12,10 +12,10 @@ from bench.annotator.candidates import Split
 from bench.annotator.cases import Case
 from bench.annotator.judge import Judge
 from bench.annotator.settings import load_settings
-from bench.case_store import CaseStore
-from bench.cases import failing_cases, judge_tools, measure
+from bench.cases.edges import CLOSE, NOT_TO_THE_BIT, EdgeFinder
+from bench.cases.judging import failing_cases, judge_tools, measure
+from bench.cases.store import CaseStore
 from bench.dock import dock_files
-from bench.edges import CLOSE, NOT_TO_THE_BIT, EdgeFinder
 from bench.world.world import Extent, World
 from triage.sop.load import load_sop
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bench.cases.equivalents import EQUIVALENTS, Equivalent
+from bench.cases.mutants import Mutant, every_mutant
+from bench.cases.tool_sources import registered
 from bench.dock import LIBRARY, SOP
-from bench.equivalents import EQUIVALENTS, Equivalent
-from bench.mutants import Mutant, every_mutant
-from bench.tool_sources import registered
 from triage.sop.load import load_sop
 
 

@@ -6,10 +6,10 @@ import ast
 
 import pytest
 
-from bench.equivalents import Equivalent
-from bench.mutants import every_mutant, mutants_of
-from bench.mutation import Subject, plain_text
-from bench.tool_sources import ToolSource, compiled
+from bench.cases.equivalents import Equivalent
+from bench.cases.mutants import every_mutant, mutants_of
+from bench.cases.mutation import Subject, plain_text
+from bench.cases.tool_sources import ToolSource, compiled
 from tests.unit.bench_cases.sample import MUTANTS, NODE, PARAMS, TOOL
 from triage.model.decision import NodeId, NodeKind
 from triage.sop.procedure import WORDS, Node, Param, Sop

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.alerts import SHARES, HistoricalAlert, _quotas
 from bench.ranks import nearest_rank
+from bench.replay.alerts import SHARES, HistoricalAlert, _quotas
 from triage.model.alert import occurrence_id
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.alerts import HistoricalAlert
 from bench.annotator.judged import Judged
 from bench.annotator.walk import Annotation, Taken
-from bench.score import AFTERGLOW_S, Rate, difference, latent_score, lineage, related
+from bench.replay.alerts import HistoricalAlert
+from bench.replay.score import AFTERGLOW_S, Rate, difference, latent_score, lineage, related
 from bench.world.minutes import Episode
 from triage.model.alert import AlertId
 from triage.model.decision import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from math import nan
 
-from bench.agreement import agreement
-from bench.alerts import HistoricalAlert
-from bench.replay import Decided
+from bench.real_servers.agreement import agreement
+from bench.replay.alerts import HistoricalAlert
+from bench.replay.deciding import Decided
 from bench.world.layout import EPOCH
 from triage.model.decision import (
     Asked,

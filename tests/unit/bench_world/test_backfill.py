@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bench.alerts import HistoricalAlert
-from bench.backfill import MARGIN_S, count, possible_queries, series_of, windows
 from bench.dock import procedure
+from bench.real_servers.backfill import MARGIN_S, count, possible_queries, series_of, windows
+from bench.replay.alerts import HistoricalAlert
 from bench.world.catalogue import CELL_STATES
 from bench.world.layout import EPOCH
 from bench.world.metrics import WorldMetrics

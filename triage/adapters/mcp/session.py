@@ -92,6 +92,7 @@ class Session:
         self._waiting = False
         self._problem = ""
         self._changed = asyncio.Event()
+        self._tried = asyncio.Event()
         self._scope = anyio.CancelScope()
         self._task: asyncio.Task[None] | None = None
 
@@ -112,6 +113,10 @@ class Session:
                 raise SourceFailed(SourceFailure.CONNECT, self._problem)
             await self._changed.wait()
 
+    async def tried(self) -> None:
+        """Returns once the first attempt to connect has ended, well or not."""
+        await self._tried.wait()
+
     async def close(self) -> None:
         if self._task is None:
             return
@@ -121,6 +126,8 @@ class Session:
 
     def _announce(self, live: Live | None, *, waiting: bool = False) -> None:
         self._live, self._waiting = live, waiting
+        if live is not None or waiting:
+            self._tried.set()
         self._changed.set()
         self._changed = asyncio.Event()
 

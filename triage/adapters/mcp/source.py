@@ -112,6 +112,10 @@ class McpSource:
         self._caller = Caller(session, allow_tools=self._allow_tools, max_bytes=self._max_bytes)
         session.start(self._name)
 
+    async def settled(self) -> None:
+        """Returns once the first attempt to connect has ended, well or not."""
+        await self._opened().session.tried()
+
     async def ask(self, query: Query, *, timeout_s: float) -> Answer:
         if not isinstance(query, Call):
             raise self._told(

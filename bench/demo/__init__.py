@@ -1,0 +1,1 @@
+"""A day of the outbound dock, decided while you watch."""

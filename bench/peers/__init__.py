@@ -1,0 +1,1 @@
+"""The engine beside a hand-written loop and LangGraph."""

@@ -1,0 +1,1 @@
+"""The dock's alerts on a real Prometheus and PostgreSQL."""

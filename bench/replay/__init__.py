@@ -1,0 +1,1 @@
+"""Historical alerts through the real worker, engine and store, scored."""
