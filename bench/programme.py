@@ -36,9 +36,11 @@ STEPS: tuple[tuple[Step, ...], ...] = (
         _step("replay-sealed", "replay", "--sealed", "--plots", str(RESULTS)),
     ),
     (_step("replay", "replay", "--plots", str(RESULTS)),),
-    (_step("replay-subtree", "replay", "--prefetch", "subtree"),),
+    (
+        _step("replay-subtree", "replay", "--prefetch", "subtree"),
+        _step("real-servers", "real-servers"),
+    ),
     (_step("peers", "peers"),),
-    (_step("real-servers", "real-servers"),),
     (_step("load", "load"),),
     (_step("growth", "growth"),),
     (_step("overhead", "overhead"),),

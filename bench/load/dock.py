@@ -19,7 +19,7 @@ PLAN = Plan(
     unloaded_s=10.0,
     first_rate=14.0,
     confirm_s=10.0,
-    run_s=15.0,
+    run_s=12.0,
     rounds=2,
     close=1.2,
 )
