@@ -23,7 +23,7 @@ ARGS ?=
 .PHONY: help
 help: ## list the targets
 	@echo 'triage: make TARGET [ARGS="…"]'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(VENV)/.stamp: pyproject.toml constraints.txt scripts/venv.sh
 	@PYTHON='$(PYTHON)' scripts/venv.sh '$(VENV)' '.[$(EXTRAS)]'
@@ -67,6 +67,10 @@ test: setup lint ## lint, then every test
 .PHONY: bench
 bench: setup ## every measurement, into bench/results (25 minutes on two cores)
 	@$(BIN)/python -m bench all
+
+.PHONY: bench-fallback
+bench-fallback: setup ## what concerns the fallback, into bench/results (as long again)
+	@$(BIN)/python -m bench all --fallback
 
 .PHONY: pins
 pins: ## pin constraints.txt anew, from the newest versions pyproject.toml allows

@@ -19,6 +19,18 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
 from bench import prefetch, record, start, watching
+from bench.fallback.options import (
+    Answering,
+    ContextTokens,
+    LlmModel,
+    LlmUrl,
+    MaxTokens,
+    MaxTurns,
+    ReplyTokens,
+    TimeoutS,
+    named,
+    staff_for,
+)
 from bench.peers import overhead
 from bench.servers import MissingServer
 
@@ -34,14 +46,19 @@ class Mode(StrEnum):
 
 
 @application.command("all")
-def all_command() -> None:
+def all_command(
+    fallback: Annotated[
+        bool, typer.Option("--fallback", help="What concerns the fallback, in place of the rest.")
+    ] = False,
+) -> None:
     """Everything, into bench/results: about 25 minutes on two cores.
 
     Ends with 1 when a step failed, or decided otherwise than the annotator.
     """
     from bench import programme
 
-    if asyncio.run(programme.run(_say)):
+    steps = programme.FALLBACK_STEPS if fallback else programme.STEPS
+    if asyncio.run(programme.run(_say, steps)):
         raise typer.Exit(1)
 
 
@@ -80,19 +97,43 @@ def replay_command(
     ] = 0.0,
     at_once: Annotated[int, typer.Option(min=1, help="Alerts under way at once.")] = 1,
     plots: Annotated[Path | None, typer.Option(help="Folder to write pictures into.")] = None,
+    mode: Annotated[
+        Answering,
+        typer.Option(
+            help="Who answers a node: its tool (direct), an agent that calls the tool (delegated),"
+            " an agent that writes code (codeact)."
+        ),
+    ] = Answering.direct,
+    llm_url: LlmUrl = "",
+    llm_model: LlmModel = "",
+    timeout_s: TimeoutS = 120.0,
+    turn_latency_s: Annotated[
+        float, typer.Option(min=0, help="Modelled: seconds a turn takes beside its tokens.")
+    ] = 0.0,
+    prompt_rate: Annotated[
+        float, typer.Option(min=0.1, help="Modelled: prompt tokens a second.")
+    ] = 85.0,
+    generated_rate: Annotated[
+        float, typer.Option(min=0.1, help="Modelled: generated tokens a second.")
+    ] = 30.0,
 ) -> None:
     """The dock's historical alerts, decided and scored.
 
     Against the annotator's decisions, and against the faults that truly were. Ends with 1 when a
-    decision is not the annotator's.
+    decision is not the annotator's, unless a real model answered.
+
+    With agents, the latency measured is that of everything but a model, since the scripted
+    endpoint answers at once. What a model of the stated speed would add is printed apart.
     """
     # The dock needs numpy and a second of imports; the other commands do not.
+    from bench.fallback.modelled import ModelSpeed
+    from bench.fallback.modes import Mode as AnsweringMode
     from bench.replay import history, report
     from bench.world.world import OPEN_SEED, SEALED_SEED
 
     report.quiet()
     seed = SEALED_SEED if sealed else OPEN_SEED
-    with _counting("alerts") as count:
+    with _counting("alerts") as count, staff_for(mode, llm_url, llm_model, timeout_s) as staff:
         run = uvloop.run(
             history.replay(
                 count=alerts,
@@ -100,19 +141,101 @@ def replay_command(
                 prefetch=prefetch_mode.value,
                 at_once=at_once,
                 rate_per_s=rate,
+                mode=AnsweringMode(mode.value),
+                staff=staff,
                 progress=count,
                 say=_say,
             )
         )
-    figures = history.figures(run)
+    figures = history.figures(
+        run,
+        ModelSpeed(
+            turn_s=turn_latency_s,
+            prompt_tokens_per_s=prompt_rate,
+            generated_tokens_per_s=generated_rate,
+        ),
+    )
     report.print_report(run, figures)
     if plots is not None:
         name = "sealed" if sealed else "open"
         for path in report.plot(run, figures, plots, name):
             _say(str(path))
     _write(figures, json_file)
-    if figures["errors"]:
+    if figures["errors"] and not llm_url:
         raise typer.Exit(1)
+
+
+@application.command("fallback")
+def fallback_command(
+    json_file: JsonFile = None,
+    alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 1500,
+    sealed: Sealed = False,
+    llm_url: LlmUrl = "",
+    llm_model: LlmModel = "",
+    sample: Annotated[int, typer.Option(min=1, help="With --llm-url: how many nodes.")] = 44,
+    timeout_s: TimeoutS = 120.0,
+    max_turns: MaxTurns = 6,
+    max_tokens: MaxTokens = 40_000,
+    reply_tokens: ReplyTokens = 4_000,
+    context_tokens: ContextTokens = 16_000,
+) -> None:
+    """Alerts with tools disabled, through agents, sandbox and MCP.
+
+    In three alerts of four a random quarter of the tools is disabled, in the others all. Ends
+    with 1 when a verdict or action is not the one with tools, or not the annotator's.
+
+    With --llm-url a sample of nodes is put to that model instead; wrong answers are counted, and
+    fail nothing.
+    """
+    from bench.fallback import measuring, real_model
+    from bench.fallback.agency import Agency, section
+    from bench.replay import report
+    from bench.world.world import OPEN_SEED, SEALED_SEED
+
+    report.quiet()
+    seed = SEALED_SEED if sealed else OPEN_SEED
+    budgets = {
+        "timeout_s": timeout_s,
+        "max_turns": max_turns,
+        "max_tokens": max_tokens,
+        "max_reply_tokens": reply_tokens,
+        "context_tokens": context_tokens,
+    }
+    if llm_url:
+        agency = Agency(section=section(llm_url, named(llm_model), **budgets))
+        with _counting("nodes") as count:
+            figures = uvloop.run(
+                real_model.try_model(agency, sample=sample, seed=seed, progress=count, say=_say)
+            )
+        shown = {name: value for name, value in figures.items() if name != "nodes"}
+        _report("fallback, a real model", shown, None)
+        _write(figures, json_file)
+        return
+    with _counting("alerts") as count:
+        figures = uvloop.run(
+            measuring.measure(count=alerts, seed=seed, budgets=budgets, progress=count, say=_say)
+        )
+    _report("fallback", figures, json_file)
+    if not measuring.is_right(figures):
+        raise typer.Exit(1)
+
+
+@application.command("isolation")
+def isolation_command(
+    json_file: JsonFile = None,
+    pairs: Annotated[int, typer.Option(min=1, help="Of each kind of trouble.")] = 10,
+    rate: Annotated[float, typer.Option(min=1, help="Alerts a second, in an open loop.")] = 20.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="How long the endpoint stays in one state.")
+    ] = 10.0,
+) -> None:
+    """Latency of alerts whose tools work while the model's endpoint hangs, fails or floods."""
+    from bench.fallback import isolation
+
+    plan = isolation.Plan(rate_per_s=rate, half_s=seconds, pairs=pairs)
+    with _counting("halves") as count:
+        figures = isolation.measure_isolation(plan, count)
+    _report("isolation", figures, json_file)
 
 
 @application.command("cases")

@@ -49,6 +49,14 @@ STEPS: tuple[tuple[Step, ...], ...] = (
 )
 """Steps of one group run side by side."""
 
+FALLBACK_STEPS: tuple[tuple[Step, ...], ...] = (
+    (_step("fallback", "fallback"),),
+    (_step("replay-delegated", "replay", "--mode", "delegated"),),
+    (_step("replay-codeact", "replay", "--mode", "codeact"),),
+    (_step("isolation", "isolation"),),
+)
+"""Of the fallback: as long again as everything else."""
+
 
 async def run(say: Say, steps: Sequence[Sequence[Step]] = STEPS, folder: Path = RESULTS) -> int:
     """How many steps failed. Each writes its figures into `folder`, and its output beside them

@@ -101,6 +101,9 @@ class MetricsScript:
         self.released.set()
 
     async def __call__(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        if "/api/v1/label/" in request.target or "/api/v1/metadata" in request.target:
+            await _answer(writer, {"status": "success", "data": []})
+            return
         form = parse_qs(urlsplit(request.target).query or request.body.decode())
         metric = form["query"][0].split("{")[0]
         if self.instead is not None and (script := self.instead(metric)) is not None:
@@ -114,13 +117,17 @@ class MetricsScript:
             "metric": {"__name__": metric},
             "values": [[at - 10, str(self.values.get(metric, self.value))]],
         }
-        body = orjson.dumps(
-            {"status": "success", "data": {"resultType": "matrix", "result": [series]}}
+        await _answer(
+            writer, {"status": "success", "data": {"resultType": "matrix", "result": [series]}}
         )
-        writer.write(
-            head(200, {"Content-Type": "application/json", "Content-Length": str(len(body))}) + body
-        )
-        await writer.drain()
+
+
+async def _answer(writer: asyncio.StreamWriter, document: Mapping[str, Any]) -> None:
+    body = orjson.dumps(document)
+    writer.write(
+        head(200, {"Content-Type": "application/json", "Content-Length": str(len(body))}) + body
+    )
+    await writer.drain()
 
 
 class Receiver:

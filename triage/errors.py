@@ -10,6 +10,8 @@
     │   └── Overloaded           the sender retries after `retry_after_s` (429/503)
     ├── ToolFailed               the fallback answers for the node, or the node is failed
     ├── SourceFailed             nobody: the node is failed and the decision escalates
+    ├── ModelFailed              nobody: the fallback ends and the node is failed
+    ├── SandboxFailed            nobody: likewise
     └── DeliveryRejected         a sink refused for good; the outbox row is given up
 
 `reason` is stable: it is the metric label and the word in a decision. `str(error)` is for people.
@@ -143,6 +145,58 @@ class SourceFailed(TriageError):
         self.reason = failure.value
         self.detail = detail
         super().__init__(f"{failure.value}: {detail}")
+
+
+class FallbackFailure(StrEnum):
+    """Why a node whose tool failed has no verdict from the fallback either."""
+
+    SATURATED = "fallback_saturated"
+    """Every slot of the slow lane was taken."""
+    TIMEOUT = "fallback_timeout"
+    TURNS = "fallback_turns"
+    TOKENS = "fallback_tokens"
+    REPEATED = "fallback_repeated"
+    """The same code, or the same call with the same result, a third time."""
+    NO_CODE = "fallback_no_code"
+    """No reply held code that could be run."""
+    MODEL = "fallback_model"
+    """The endpoint did not answer, or refused; or its breaker is open."""
+    SANDBOX = "fallback_sandbox"
+    SOURCE = "fallback_source"
+    """A source that the verdict would rest on did not answer."""
+    OFF = "fallback_off"
+    """Configured, and not able to run: readiness says why."""
+
+
+class ModelFailure(StrEnum):
+    """Why an endpoint gave no completion."""
+
+    CONNECT = "model_connect"
+    TIMEOUT = "model_timeout"
+    SERVER_ERROR = "model_server_error"
+    RATE_LIMITED = "model_rate_limited"
+    REJECTED = "model_rejected"
+    """4xx: the key, the model's name or the request is at fault."""
+    PROTOCOL = "model_protocol"
+    BREAKER_OPEN = "model_breaker_open"
+    BUSY = "model_busy"
+    """Every request that may be under way at once was, for the whole time that was left."""
+
+
+class ModelFailed(TriageError):
+    """No completion. `detail` holds no secret and at most a line of what the endpoint said."""
+
+    def __init__(self, failure: ModelFailure, detail: str) -> None:
+        self.failure = failure
+        self.reason = failure.value
+        self.detail = detail
+        super().__init__(f"{failure.value}: {detail}")
+
+
+class SandboxFailed(TriageError):
+    """The sandbox itself could not run the code: no worker, or it cannot start."""
+
+    reason = "sandbox"
 
 
 class DeliveryRejected(TriageError):

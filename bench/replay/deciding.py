@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from bench.fallback.staff import Staff
 from bench.replay.alerts import HistoricalAlert
 from bench.watching import Progress, unseen
 from triage import __version__
@@ -22,6 +23,7 @@ from triage.engine.snapshot import SnapshotHolder, snapshot
 from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.evaluation.judge import NoMark
 from triage.model.decision import Decision
+from triage.model.gap import Gap
 from triage.ports import CommitStatus, DecisionFilter, DecisionPage, Message, Source
 from triage.telemetry.metrics import Metrics
 from triage.worker.lanes import Lanes
@@ -50,9 +52,13 @@ class Tap:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def commit(
-        self, decision: Decision, evidence: Mapping[str, bytes], messages: Sequence[Message]
+        self,
+        decision: Decision,
+        evidence: Mapping[str, bytes],
+        messages: Sequence[Message],
+        gaps: Sequence[Gap] = (),
     ) -> CommitStatus:
-        status: CommitStatus = await self.inner.commit(decision, evidence, messages)
+        status: CommitStatus = await self.inner.commit(decision, evidence, messages, gaps)
         if status is CommitStatus.COMMITTED:
             self.committed[decision.alert_id] = (decision, time.perf_counter())
             self.changed.set()
@@ -146,8 +152,10 @@ async def triage(
     prefetch: Literal["layer", "subtree"] = "layer",
     at_once: int = 1,
     folder: Path | None = None,
+    staff: Staff | None = None,
 ) -> AsyncIterator[Triage]:
-    """A worker on a new store in `folder` (a temporary one by default)."""
+    """A worker on a new store in `folder` (a temporary one by default). `staff` answers for the
+    nodes without a tool; without it such a node fails."""
     clock = SystemClock()
     metrics = Metrics.register(version=__version__, monotonic=clock.monotonic)
     metrics.nodes.for_nodes(loaded.sop.nodes)
@@ -157,15 +165,20 @@ async def triage(
         for name, source in sources.items()
     }
     pinned = snapshot(loaded.sop, loaded.sites, loaded.library, guarded)
-    engine = Engine(
-        options=EngineOptions(
-            deadline_s=DEADLINE_S, fallback_deadline_s=DEADLINE_S, prefetch=prefetch
-        ),
-        clock=clock,
-        marker=NoMark(),
-        metrics=metrics.nodes,
-    )
     async with AsyncExitStack() as stack:
+        engine = Engine(
+            options=EngineOptions(
+                deadline_s=DEADLINE_S,
+                fallback_deadline_s=DEADLINE_S if staff is None else staff.attempt_s,
+                prefetch=prefetch,
+            ),
+            clock=clock,
+            marker=NoMark(),
+            metrics=metrics.nodes,
+            fallback=None
+            if staff is None
+            else await stack.enter_async_context(staff.at_work(guarded, metrics)),
+        )
         if folder is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="triage-replay-")))
         store = await Store.open(folder / "replay.db", clock=clock)
@@ -177,7 +190,7 @@ async def triage(
             decisions=tap,
             engine=engine,
             snapshots=SnapshotHolder(pinned, _keep_open),
-            lanes=Lanes(fast=at_once, slow=1),
+            lanes=Lanes(fast=at_once, slow=at_once),
             clock=clock,
             metrics=metrics.decisions,
             options=WorkerOptions(),

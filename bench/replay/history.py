@@ -16,6 +16,9 @@ from bench.annotator.judge import Judge
 from bench.annotator.settings import load_settings
 from bench.annotator.walk import Annotation, annotate
 from bench.dock import CACHE, SITES, SOP, DockFiles, dock_files, embedded_sources, procedure
+from bench.fallback.modelled import ModelSpeed, modelled_s, turns_and_tokens
+from bench.fallback.modes import Mode, staffed
+from bench.fallback.staff import Staff
 from bench.ranks import nearest_rank
 from bench.replay.alerts import historical_alerts
 from bench.replay.deciding import Decided, triage, warm_up
@@ -42,6 +45,9 @@ class History:
     latent: LatentScore
     seconds: float
     loaded: Loaded
+    mode: Mode = Mode.DIRECT
+    model: str = ""
+    """Who answered in a mode that asks a model."""
 
 
 async def replay(
@@ -54,12 +60,15 @@ async def replay(
     prefetch: Literal["layer", "subtree"] = "layer",
     at_once: int = 1,
     rate_per_s: float = 0.0,
+    mode: Mode = Mode.DIRECT,
+    staff: Staff | None = None,
     progress: Progress,
     say: Say,
 ) -> History:
     """With `rate_per_s` the alerts come as a Poisson process of that rate, else as fast as
-    possible; `between` as in `historical_alerts`. Raises InvalidFiles for a procedure that cannot
-    be served."""
+    possible; `between` as in `historical_alerts`. `staff` is for the modes that ask a model.
+    Raises InvalidFiles for a procedure that cannot be served, ValueError for such a mode without
+    staff."""
     loaded = procedure()
     say("the world and its files")
     files = dock_files(seed, extent, folder)
@@ -68,8 +77,11 @@ async def replay(
     say("deciding")
     async with embedded_sources(files) as sources:
         await warm_up(loaded, sources, alerts, WARM_UP, prefetch=prefetch, at_once=at_once)
+        served, answering = staffed(mode, loaded, staff)
         began = time.perf_counter()
-        async with triage(loaded, sources, prefetch=prefetch, at_once=at_once) as running:
+        async with triage(
+            served, sources, prefetch=prefetch, at_once=at_once, staff=answering
+        ) as running:
             if rate_per_s > 0:
                 decided = await running.open_loop(
                     alerts, poisson(seed, len(alerts), rate_per_s), progress
@@ -103,6 +115,8 @@ async def replay(
         ),
         seconds=seconds,
         loaded=loaded,
+        mode=mode,
+        model="" if answering is None else answering.model,
     )
 
 
@@ -134,16 +148,21 @@ def _ways(loaded: Loaded) -> LeadsTo:
 # --- figures ----------------------------------------------------------------------------------
 
 
-def figures(history: History) -> dict[str, Any]:
+def figures(history: History, speed: ModelSpeed | None = None) -> dict[str, Any]:
     """What `--json` writes. Latencies are milliseconds from the intended send to the durable
-    commit, percentiles by nearest rank."""
+    commit, percentiles by nearest rank; those called `modelled_` were not measured but worked out
+    for a model of `speed` from the turns and tokens that were."""
     decided = history.decided
     count = len(decided)
     latencies = sorted(1000 * one.latency_s for one in decided)
     wrong = history.differences
     latent = history.latent
+    speed = speed or ModelSpeed()
+    turns, tokens = turns_and_tokens(one.decision for one in decided)
     return {
         "alerts": count,
+        "mode": history.mode.value,
+        "model": history.model,
         "errors": len(wrong),
         "error_rate": len(wrong) / count,
         "observation_errors": len([one for one in wrong if one.observed]),
@@ -155,6 +174,11 @@ def figures(history: History) -> dict[str, Any]:
         "root_cause_recall_interval": latent.recall.interval,
         "p50_ms": nearest_rank(latencies, 0.5),
         "p99_ms": nearest_rank(latencies, 0.99),
+        **_modelled(decided, speed),
+        "llm_turns": turns,
+        "llm_turns_per_alert_mean": turns / count,
+        "tokens": tokens,
+        "tokens_per_alert_mean": tokens / count,
         "nodes_per_alert_mean": fmean(len(one.decision.nodes) for one in decided),
         "queries_per_alert_mean": fmean(_queries(one.decision) for one in decided),
         "round_trips_p50": median(one.decision.round_trips for one in decided),
@@ -194,6 +218,22 @@ def figures(history: History) -> dict[str, Any]:
             for node, (precision, recall) in latent.by_fault.items()
         },
     }
+
+
+def _modelled(decided: Sequence[Decided], speed: ModelSpeed) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "modelled_turn_s": speed.turn_s,
+        "modelled_prompt_tokens_per_s": speed.prompt_tokens_per_s,
+        "modelled_generated_tokens_per_s": speed.generated_tokens_per_s,
+    }
+    for name, one_slot in (("modelled", False), ("modelled_one_slot", True)):
+        latencies = [
+            1000 * modelled_s(one.decision, one.latency_s, speed, one_slot=one_slot)
+            for one in decided
+        ]
+        found[f"{name}_p50_ms"] = nearest_rank(latencies, 0.5)
+        found[f"{name}_p99_ms"] = nearest_rank(latencies, 0.99)
+    return found
 
 
 BOUNDARY = 0.02

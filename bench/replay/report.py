@@ -24,6 +24,8 @@ def report(history: History, figures: Mapping[str, Any]) -> RenderableType:
 
 def _parts(history: History, figures: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield _summary(figures)
+    if figures["llm_turns"]:
+        yield _modelled(figures)
     yield _root_causes(figures)
     yield _whys(figures)
     if history.differences:
@@ -46,11 +48,13 @@ def _summary(figures: Mapping[str, Any]) -> Table:
         f" (95 % {low:.3f}-{high:.3f})",
         "real faults named": f"{figures['root_cause_recall']:.3f}"
         f" (95 % {recall_low:.3f}-{recall_high:.3f})",
-        "latency p50, p99": f"{figures['p50_ms']:.1f} ms, {figures['p99_ms']:.1f} ms",
+        "mode": figures["mode"] + (f", {figures['model']}" if figures["model"] else ""),
+        "latency p50, p99, measured": f"{figures['p50_ms']:.1f} ms, {figures['p99_ms']:.1f} ms",
         "nodes, queries an alert": f"{figures['nodes_per_alert_mean']:.1f},"
         f" {figures['queries_per_alert_mean']:.1f}",
         "round trips p50": f"{figures['round_trips_p50']:g}",
-        "model calls": str(figures["llm_calls"]),
+        "nodes answered by an agent": str(figures["llm_calls"]),
+        "turns, tokens of the model": f"{figures['llm_turns']}, {figures['tokens']}",
         "outcomes": ", ".join(f"{k} {v}" for k, v in sorted(figures["outcomes"].items())),
         "unusual": ", ".join(f"{k} {v}" for k, v in sorted(figures["kinds"].items()))
         + f", near a threshold {figures['boundary']}, some no_data {figures['no_data']}",
@@ -58,6 +62,24 @@ def _summary(figures: Mapping[str, Any]) -> Table:
     }
     for name, value in rows.items():
         table.add_row(name, value)
+    return table
+
+
+def _modelled(figures: Mapping[str, Any]) -> Table:
+    """Apart from the measured latency, so that nobody takes the one for the other."""
+    table = Table(
+        title="latency as modelled: turns and tokens as measured, on a model of"
+        f" {figures['modelled_prompt_tokens_per_s']:g} prompt tokens/s,"
+        f" {figures['modelled_generated_tokens_per_s']:g} generated tokens/s and"
+        f" {figures['modelled_turn_s']:g} s a turn",
+        show_header=False,
+    )
+    for name, what in (
+        ("modelled", "a layer's nodes all at once"),
+        ("modelled_one_slot", "one request at a time"),
+    ):
+        p50, p99 = figures[f"{name}_p50_ms"] / 1000, figures[f"{name}_p99_ms"] / 1000
+        table.add_row(f"p50, p99, {what}", f"{p50:.1f} s, {p99:.1f} s")
     return table
 
 

@@ -13,6 +13,7 @@ from bench.world.selectors import BadSelector, parsed
 from bench.world.served import Held, Served, ServedSeries
 from triage.adapters.memory import answered
 from triage.errors import ToolFailed, ToolFailure
+from triage.model.catalogue import Catalogue, Metric
 from triage.model.query import Answer, Query, Series
 
 REMEMBERED = 4096  # selectors
@@ -62,6 +63,15 @@ class WorldMetrics:
         """Raises ToolFailed for another kind of query, a text that is no selector, or a window
         that means nothing."""
         return answered(query, self._select)
+
+    async def catalogue(self, *, timeout_s: float) -> Catalogue:  # noqa: ARG002 - never waits
+        """Names and labels; the served series have no texts."""
+        return Catalogue(
+            metrics={
+                name: Metric(labels=tuple(sorted(_labels(members))))
+                for name, members in self._by_metric.items()
+            }
+        )
 
     def backfill(
         self,
@@ -136,6 +146,10 @@ class WorldMetrics:
             group.places.append(place)
             group.labels.append(one.labels)
         return list(groups.values())
+
+
+def _labels(members: Sequence[Held]) -> set[str]:
+    return {label for one in members for label in one.labels} - {"__name__"}
 
 
 def joined(ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bench.growth import specimen
 from bench.growth.fill import fill
-from tests.contract.store_world import HandClock
+from tests.contract.gap_world import gap
+from tests.contract.store_world import START, HandClock, arrival, decision, migrated
 from triage.adapters.store import Store
 from triage.adapters.store.file import StoreFile
 from triage.ports import DecisionFilter
@@ -125,3 +128,39 @@ async def test_until_and_the_cursor_bound_a_page_together(files: dict[int, Path]
         assert shown == [specimen.identity(n, SMALL).alert_id for n in range(14, 9, -1)]
     finally:
         await store.close()
+
+
+async def _with_gaps(path: Path, size: int) -> Store:
+    """Of node "busy" that many open gaps and 60 closed ones; of node "quiet" half and half."""
+    store = await Store.open(migrated(path), clock=HandClock())
+    [accepted] = await store.alerts.accept([arrival()])
+    assert accepted.alert_id is not None
+    kinds = [("busy", False)] * size + [("busy", True)] * 60
+    kinds += [("quiet", False), ("quiet", True)] * (size // 2)
+    gaps = [gap(accepted.alert_id, node, tool_sha256=f"{n}") for n, (node, _) in enumerate(kinds)]
+    await store.decisions.commit(decision(accepted.alert_id), {}, (), gaps)
+    closing = [
+        store.gaps.close_gap(one.gap_id, by="ann", note="", at=START + timedelta(seconds=n))
+        for n, (one, (_, is_closed)) in enumerate(zip(gaps, kinds, strict=True))
+        if is_closed
+    ]
+    assert all(await asyncio.gather(*closing))
+    return store
+
+
+@pytest.mark.parametrize("node", ["", "busy"])
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_page_of_gaps_reads_what_it_shows(
+    tmp_path: Path, steps: Steps, node: str, closed: bool
+) -> None:
+    costs = []
+    for size in (60, 1_200):
+        store = await _with_gaps(tmp_path / f"{size}.db", size)
+        try:
+            before = steps.count
+            page = await store.gaps.gap_page(closed=closed, node=node, cursor="", limit=50)
+            costs.append(steps.count - before)
+        finally:
+            await store.close()
+        assert len(page.gaps) == 50
+    assert costs[1] <= 1.5 * costs[0] + 5, costs

@@ -12,6 +12,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
+from tests.contract.gap_world import gap
 from tests.contract.store_world import HandClock, arrival, decision, resolve
 from triage.adapters.store import Store
 from triage.model.alert import Arrival
@@ -51,6 +52,7 @@ async def main(path: Path, prefix: str, alerts: int) -> None:
                         decision(key, outcome),
                         {key: b"answer " * 100},
                         [Message(sink="hook", key=key, body=outcome.value.encode())],
+                        [gap(key)],
                     )
                     if status is CommitStatus.COMMITTED:
                         say("decided", key, outcome.value)

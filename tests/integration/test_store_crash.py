@@ -6,12 +6,15 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.contract.gap_world import gap
 from tests.contract.store_world import HandClock, migrated
 from triage.adapters.store import Store
 from triage.model.alert import AlertId
@@ -71,6 +74,13 @@ async def test_nothing_that_was_answered_is_lost_to_sigkill(tmp_path: Path) -> N
             if alert_id in decided:
                 assert stored["outcome"] == decided[alert_id] == sent[alert_id]
                 assert await store.decisions.evidence(alert_id) == b"answer " * 100
+        with closing(sqlite3.connect(path)) as connection:
+            cases = connection.execute("SELECT alert_id FROM gap_cases ORDER BY 1").fetchall()
+            decisions = connection.execute("SELECT alert_id FROM decisions ORDER BY 1").fetchall()
+        assert cases == decisions
+        kind = await store.gaps.gap(gap(AlertId("any")).gap_id)
+        assert kind is not None
+        assert kind.count == ledger.decided
         held = {d.alert_id for d in await store.queue.receive(limit=10**6, wait_s=0)}
         unheld = await store.alerts.unheld(older_than=HandClock().now(), limit=10**6)
         assert len(held) >= ledger.pending

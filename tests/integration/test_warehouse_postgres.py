@@ -74,6 +74,17 @@ async def test_rows_are_the_same(sources: tuple[SqlSource, SqlSource]) -> None:
         assert sqlite.total() > 0
 
 
+async def test_both_tell_every_table_with_its_columns(
+    sources: tuple[SqlSource, SqlSource],
+) -> None:
+    for source in sources:
+        told = await source.catalogue(timeout_s=LONG_S)
+        assert {
+            name: [column.name for column in columns] for name, columns in told.tables.items()
+        } == {name: list(table.columns) for name, table in TABLES.items()}
+        assert told.metrics == {}
+
+
 async def test_windows_of_local_text_are_the_same(sources: tuple[SqlSource, SqlSource]) -> None:
     query = rows(
         "warehouse",

@@ -78,13 +78,11 @@ class Recording:
         self._evidence = evidence
         self._answers: dict[str, str] = {}
         self._failures: dict[str, tuple[str, str]] = {}
-        for node in document["nodes"]:
-            for asked in node["asked"]:
-                digest = asked["query_sha256"]
-                if asked["answer_sha256"]:
-                    self._answers[digest] = asked["answer_sha256"]
-                elif (failure := asked["failure"]) is not None:
-                    self._failures[digest] = (failure["reason"], failure["detail"])
+        for digest, asked in queries_asked(document).items():
+            if asked["answer_sha256"]:
+                self._answers[digest] = asked["answer_sha256"]
+            elif (failure := asked["failure"]) is not None:
+                self._failures[digest] = (failure["reason"], failure["detail"])
 
     def __len__(self) -> int:
         """Queries known, failed ones included."""
@@ -104,6 +102,28 @@ class Recording:
                 f"the stored body {answer[:12]} is not what the decision was made with",
             )
         return body
+
+
+def queries_asked(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What a decision's tools were answered, by the SHA-256 of the query, in the order asked.
+
+    The tools of one attempt share one answer a query, and a fallback's code asks for itself, maybe
+    the same thing later: what it was told counts only where no tool was answered. Raises KeyError
+    for a document that is no decision's.
+    """
+    tools: dict[str, Mapping[str, Any]] = {}
+    others: dict[str, Mapping[str, Any]] = {}
+    failed: dict[str, Mapping[str, Any]] = {}
+    for node in document["nodes"]:
+        turns = node["fallback"]["turns"] if "fallback" in node else ()
+        told = {call["answer_sha256"] for turn in turns for call in turn["calls"]}
+        for asked in node["asked"]:
+            answer = asked["answer_sha256"]
+            kept = failed if not answer else others if answer in told else tools
+            kept[asked["query_sha256"]] = asked
+    kept = {**failed, **others, **tools}
+    order = (asked["query_sha256"] for node in document["nodes"] for asked in node["asked"])
+    return {digest: kept[digest] for digest in dict.fromkeys(order)}
 
 
 def _failed_again(reason: str, detail: str) -> ToolFailed | SourceFailed:

@@ -19,11 +19,14 @@ from triage.adapters.store import Store
 from triage.app.current import Current, Files
 from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
+from triage.app.fallback import Agent, agent
 from triage.app.http.access import Gate, RequestLimit, token
 from triage.app.http.application import http_application
 from triage.app.http.decisions import ReadServices
+from triage.app.http.gaps import GapServices
 from triage.app.http.intake import IntakeServices
 from triage.app.http.operations import OperationServices
+from triage.app.readiness import Readiness
 from triage.app.server import Server, bind, make_server, url_of
 from triage.app.settings import Settings
 from triage.app.sinks import make_sinks
@@ -34,7 +37,7 @@ from triage.engine.engine import Engine, EngineOptions
 from triage.errors import ConfigError, StoreError
 from triage.library import quarantine
 from triage.library.ahead import Ahead
-from triage.ports import Clock
+from triage.ports import Clock, Fallback
 from triage.telemetry.metrics import Metrics
 from triage.telemetry.state_metrics import LaneUse
 from triage.worker.lanes import Lanes
@@ -97,7 +100,16 @@ class Daemon:
             self._accuse_last_time()
             self._mark.open()
             stack.callback(self._mark.close)
-            pool = SourcePool(self._clock, self._metrics.sources)
+            helper = await stack.enter_async_context(
+                agent(
+                    settings.fallback,
+                    library=settings.sop.library,
+                    secrets=settings.secrets(),
+                    metrics=self._metrics.fallback,
+                    clock=self._clock,
+                )
+            )
+            pool = SourcePool(self._clock, self._metrics.sources, fallback=settings.fallback)
             current = Current(
                 files=self._files,
                 settings=settings,
@@ -108,9 +120,9 @@ class Daemon:
             self._ahead = None
             stack.push_async_callback(current.close)
             self._metrics.runtime.lanes.watch(self._lane_use)
-            worker = self._worker(store, current)
+            worker = self._worker(store, current, helper.fallback)
             self._senders = self._make_senders(store, stack)
-            server = make_server(self._application(store, current), settings.http)
+            server = make_server(self._application(store, current, helper), settings.http)
             self._watch_signals(current)
             tasks = {
                 "worker": asyncio.create_task(self._work(worker, pool)),
@@ -196,7 +208,7 @@ class Daemon:
             finished = finished and not late
         return finished
 
-    def _worker(self, store: Store, current: Current) -> Worker:
+    def _worker(self, store: Store, current: Current, fallback: Fallback | None) -> Worker:
         engine_section = self._settings.engine
         engine = Engine(
             options=EngineOptions(
@@ -207,6 +219,7 @@ class Daemon:
             clock=self._clock,
             marker=self._mark,
             metrics=self._metrics.nodes,
+            fallback=fallback,
         )
         return Worker(
             queue=store.queue,
@@ -244,7 +257,10 @@ class Daemon:
         for sender in self._senders:
             sender.wake()
 
-    def _application(self, store: Store, current: Current) -> Any:
+    def _application(self, store: Store, current: Current, agent: Agent) -> Any:
+        readiness = Readiness(
+            store=store, current=current, agent=agent, is_draining=lambda: self._draining
+        )
         settings = self._settings
         http = settings.http
         gate = Gate([token(t.name, t.token, t.scopes) for t in http.tokens])
@@ -273,29 +289,13 @@ class Daemon:
                 gate=gate,
                 metrics=self._metrics,
                 ledger=store.ledger,
+                gaps=store.gaps,
                 clock=self._clock,
-                readiness=lambda: self._readiness(store, current),
+                readiness=readiness.document,
                 reload=current.reload,
             ),
+            GapServices(gaps=store.gaps, gate=gate, clock=self._clock),
         )
-
-    async def _readiness(self, store: Store, current: Current) -> Mapping[str, Any]:
-        """A source that is down is told, and does not make us unready: alerts are still taken."""
-        trouble = store.trouble
-        try:
-            await store.ledger.ledger()
-        except StoreError as error:
-            trouble = trouble or str(error)
-        return {
-            "ready": not self._draining and not trouble,
-            "draining": self._draining,
-            "store": trouble or "ok",
-            "sources": {
-                name: "left alone after failures" if source.breaker_is_open else "ok"
-                for name, source in current.snapshots.current.sources.items()
-            },
-            "fallback": "off: none is configured",
-        }
 
     def _lane_use(self) -> Mapping[str, LaneUse]:
         lanes = self._lanes

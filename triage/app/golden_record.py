@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from triage.adapters.recorded import queries_asked
 from triage.app.golden_case import Case, Recorded, parse_cases
 from triage.app.golden_text import case_text
 from triage.model.alert import AlertId
@@ -31,7 +32,7 @@ async def record_case(
         return Refusal(why="was never accepted here")
     if (unfit := _unfit(document)) is not None:
         return unfit
-    asked = {one["query_sha256"]: one for node in document["nodes"] for one in node["asked"]}
+    asked = queries_asked(document)
     answers: list[tuple[Mapping[str, Any], bytes | Failure]] = []
     for one in asked.values():
         if one["failure"] is not None:

@@ -59,6 +59,9 @@ class Section(BaseModel):
         """The field's names with the values of their variables at load."""
         return {name: self.secret(f"{field}.{name}") for name in getattr(self, field)}
 
+    def secrets_read(self) -> tuple[str, ...]:
+        return tuple(secret.get_secret_value() for secret in self._secrets.values())
+
     def with_secrets(self, secrets: Mapping[str, SecretStr]) -> Self:
         copy = self.model_copy()
         copy._secrets = dict(secrets)  # noqa: SLF001 - its own, of a copy

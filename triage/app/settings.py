@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from triage.app.fallback_section import FallbackSection
 from triage.app.sections import (
     AnySink,
     AnySource,
@@ -32,6 +33,7 @@ from triage.app.sections import (
     IntakeSection,
     LogSection,
     Name,
+    Section,
     SopSection,
     StoreSection,
 )
@@ -58,6 +60,7 @@ class Settings(BaseSettings):
     sop: SopSection = SopSection()
     store: StoreSection = StoreSection()
     engine: EngineSection = EngineSection()
+    fallback: FallbackSection = FallbackSection()
     http: HttpSection = HttpSection()
     intake: IntakeSection = IntakeSection()
     sources: dict[Name, AnySource] = {}
@@ -90,6 +93,11 @@ class Settings(BaseSettings):
             raise InvalidFiles(faults)
         return settled
 
+    def secrets(self) -> tuple[str, ...]:
+        """Every secret that was read, wherever it is configured: what must not leave."""
+        found = {s for name in type(self).model_fields for s in _secrets(getattr(self, name))}
+        return tuple(sorted(found - {""}))
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -101,6 +109,20 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what `load` hands over: the process's environment is not read behind its back."""
         return (init_settings,)
+
+
+def _secrets(value: object) -> Iterator[str]:
+    match value:
+        case Section():
+            yield from value.secrets_read()
+            for name in type(value).model_fields:
+                yield from _secrets(getattr(value, name))
+        case Mapping():
+            for below in value.values():
+                yield from _secrets(below)
+        case tuple():
+            for below in value:
+                yield from _secrets(below)
 
 
 def settings_schema() -> dict[str, Any]:

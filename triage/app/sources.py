@@ -9,11 +9,18 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import assert_never
 
-import structlog
-
 from triage.app import sections
+from triage.app.fallback_section import FallbackSection
+from triage.app.over_mcp import (
+    agent_limits,
+    cell_name,
+    close_over_mcp,
+    close_quietly,
+    offered_by,
+    reached_over_mcp,
+)
 from triage.app.sections import AnySource
-from triage.errors import ConfigError, TriageError
+from triage.errors import ConfigError
 from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.ports import Clock, Connecting, Source
 from triage.telemetry.edge_metrics import SourceMetrics
@@ -101,11 +108,18 @@ MAX_SQL_CONNECTIONS = 10
 
 
 class SourcePool:
-    """The open sources of the current settings; a source whose section did not change is kept."""
+    """The open sources of the current settings; a source whose section did not change is kept.
 
-    def __init__(self, clock: Clock, metrics: SourceMetrics) -> None:
+    With a `fallback` that is on, each is reached over MCP as well. Those settings are the
+    process's: they change with a restart only, so a source that is kept keeps its face.
+    """
+
+    def __init__(
+        self, clock: Clock, metrics: SourceMetrics, *, fallback: FallbackSection | None = None
+    ) -> None:
         self._clock = clock
         self._metrics = metrics
+        self._fallback = fallback if fallback is not None and fallback.is_on else None
         self._open: dict[str, tuple[AnySource, GuardedSource]] = {}
 
     async def take_up(self, wanted: Mapping[str, AnySource]) -> dict[str, GuardedSource]:
@@ -123,10 +137,15 @@ class SourcePool:
                 source = make_source(name, section)
                 await source.open()
                 undo.push_async_callback(source.close)
-                opened[name] = (section, self._guarded(name, section, source))
+                guarded = self._guarded(name, section, source)
+                if self._fallback is not None:
+                    await self._offer(self._fallback, name, section, guarded)
+                    undo.push_async_callback(close_over_mcp, guarded)
+                opened[name] = (section, guarded)
             undo.pop_all()
         self._open = opened
-        self._metrics.for_sources(wanted)
+        agents = map(cell_name, wanted) if self._fallback is not None else ()
+        self._metrics.for_sources((*wanted, *agents))
         return {name: guarded for name, (_, guarded) in opened.items()}
 
     async def settled(self, *, within_s: float) -> None:
@@ -163,12 +182,22 @@ class SourcePool:
             self._clock.monotonic,
         )
 
+    async def _offer(
+        self, fallback: FallbackSection, name: str, section: AnySource, guarded: GuardedSource
+    ) -> None:
+        cell = self._metrics.cell(cell_name(name))
+        cell.breaker(is_open=False)
+        guarded.over_mcp = await reached_over_mcp(
+            guarded,
+            offered_by(section),
+            limits=agent_limits(guarded.limits, fallback),
+            metrics=cell,
+            monotonic=self._clock.monotonic,
+        )
+
 
 async def close_source(guarded: GuardedSource) -> None:
-    """What a source raises is logged: it is gone for us, and no alert may suffer from it."""
-    try:
-        await guarded.source.close()
-    except (TriageError, OSError) as error:
-        structlog.get_logger("triage.sources").warning(
-            "source_not_closed", source=guarded.source.name, error=str(error)
-        )
+    """With its face. What a source raises is logged: it is gone for us, and no alert may suffer
+    from it."""
+    await close_over_mcp(guarded)
+    await close_quietly(guarded.source)

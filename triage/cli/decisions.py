@@ -13,7 +13,7 @@ from rich.text import Text
 
 from triage.app.exits import Exit
 from triage.cli import options
-from triage.cli.exit_codes import CommandFailed
+from triage.cli.exit_codes import CommandFailed, showing
 from triage.cli.output import cell, columns, out, print_json, progress, warn
 from triage.cli.reading import Origin, Reader, reader, whole_id
 from triage.cli.text import printable
@@ -47,9 +47,7 @@ def list_decisions(
     until: Annotated[
         str, typer.Option("--until", metavar="TIME", help="Decided before that.")
     ] = "",
-    cursor: Annotated[
-        str, typer.Option("--cursor", help="Go on where an earlier page ended.")
-    ] = "",
+    cursor: options.Cursor = "",
     as_json: options.Json = False,
     config: options.Config = options.CONFIG,
     url: options.Url = "",
@@ -91,6 +89,12 @@ def show_decision(
     with_evidence: Annotated[
         bool, typer.Option("--evidence", help="Show what was asked, and the answers.")
     ] = False,
+    whole_traces: Annotated[
+        bool,
+        typer.Option(
+            "--trace", help="Show every turn of a fallback whole: thought, code, calls, outcome."
+        ),
+    ] = False,
     config: options.Config = options.CONFIG,
     url: options.Url = "",
     token_env: options.TokenEnv = "",
@@ -110,7 +114,7 @@ def show_decision(
     if as_json:
         print_json({**document, "evidence": evidence} if with_evidence else document)
     elif decided:
-        _print_decision(document, evidence if with_evidence else None)
+        _print_decision(document, evidence if with_evidence else None, whole_traces=whole_traces)
     if not decided:
         status = printable(str(document.get("status", "unknown")))
         raise CommandFailed(f"{alert_id} has no decision: it is {status}", Exit.FINDINGS)
@@ -217,12 +221,9 @@ def _actions(head: Mapping[str, Any]) -> str:
     return ", ".join(action["action"] for action in head["actions"])
 
 
-def _print_decision(document: Mapping[str, Any], evidence: Mapping[str, str] | None) -> None:
-    try:
-        tree = decision_tree(document, evidence)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CommandFailed(
-            f"this version cannot show the decision ({type(error).__name__}: {error}): use --json",
-            Exit.UNAVAILABLE,
-        ) from None
+def _print_decision(
+    document: Mapping[str, Any], evidence: Mapping[str, str] | None, *, whole_traces: bool
+) -> None:
+    with showing("decision"):
+        tree = decision_tree(document, evidence, whole_traces=whole_traces)
     out().print(tree)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 
 from triage.app.exits import Exit
@@ -44,3 +45,15 @@ class CommandFailed(TriageError):
     def __init__(self, message: str, code: Exit) -> None:
         self.code = code
         super().__init__(message)
+
+
+@contextmanager
+def showing(what: str) -> Iterator[None]:
+    """A document of another version's form ends the command, with a way on."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CommandFailed(
+            f"this version cannot show the {what} ({type(error).__name__}: {error}): use --json",
+            Exit.UNAVAILABLE,
+        ) from None

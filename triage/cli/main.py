@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "serve": "Take alerts in over HTTP, decide them, store and send it.",
         "run": "Decide one payload's alerts here and now, and show the walk.",
         "decisions": "Read stored decisions.",
+        "gaps": "Look at what no tool could answer, and close what is dealt with.",
         "replay": "Make stored decisions again, and show which would change and why.",
         "test": "Run golden cases: alerts whose decisions must stay as they are.",
         "tools": "Look at the tools, and change which version is active.",

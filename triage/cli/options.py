@@ -28,6 +28,7 @@ By = Annotated[
     str, typer.Option("--by", metavar="NAME", help="Who does this; your user name by default.")
 ]
 Note = Annotated[str, typer.Option("--note", help="Why, for the tool's history.")]
+Cursor = Annotated[str, typer.Option("--cursor", help="Go on where an earlier page ended.")]
 
 MOMENT = "an ISO 8601 time with its offset, such as 2026-06-01T12:31:00Z; `now`; or 90s, 15m, 2h, "
 MOMENT += "3d ago"

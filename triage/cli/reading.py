@@ -1,9 +1,9 @@
-"""Decisions and ledger from a store's file, or over HTTP from the daemon that has it."""
+"""Decisions, gaps and ledger from a store's file, or over HTTP from the daemon that has it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import typer
 from triage.cli.text import printable
 from triage.errors import ConfigError
 from triage.model.alert import ALERT_ID_LENGTH
+from triage.model.gap import GAP_ID_CHARS
 from triage.ports import DecisionFilter
 
 MIN_PREFIX = 6
@@ -50,9 +51,42 @@ class Reader(Protocol):
         """As `ledger_document`."""
 
 
+class GapReader(Protocol):
+    async def gap_page(
+        self, *, closed: bool, node: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        """As `GapLog.gap_page`, each as `group_document`."""
+
+    async def gap(self, gap_id: str, *, cases: int) -> Mapping[str, Any] | None:
+        """As `group_document`, with up to that many cases."""
+
+    async def gap_ids(self, prefix: str) -> list[str]:
+        """Ids of gaps that begin so: all of them, or a few when there are many."""
+
+    async def close_gap(self, gap_id: str, *, by: str, note: str) -> None:
+        """Raises CommandFailed when there is none that is open."""
+
+
+class Opened(Reader, GapReader, Protocol):
+    """What stands behind either."""
+
+
 @asynccontextmanager
 async def reader(origin: Origin) -> AsyncIterator[Reader]:
     """Raises ConfigError or CommandFailed for what cannot be reached."""
+    async with _opened(origin, closes_gaps=False) as source:
+        yield source
+
+
+@asynccontextmanager
+async def gap_reader(origin: Origin, *, closes: bool = False) -> AsyncIterator[GapReader]:
+    """As `reader`. `close_gap` is only for one that `closes`."""
+    async with _opened(origin, closes_gaps=closes) as source:
+        yield source
+
+
+@asynccontextmanager
+async def _opened(origin: Origin, *, closes_gaps: bool) -> AsyncIterator[Opened]:
     if origin.url:
         # Here: each of the two costs more than the rest of the command.
         from triage.cli.remote import remote_reader
@@ -64,20 +98,29 @@ async def reader(origin: Origin) -> AsyncIterator[Reader]:
         raise typer.BadParameter("a token goes with --url; a store's file needs none")
     from triage.cli.local import local_reader
 
-    async with local_reader(origin.config) as local:
+    async with local_reader(origin.config, closes_gaps=closes_gaps) as local:
         yield local
 
 
 async def whole_id(source: Reader, given: str) -> str:
-    """`given`, or the one id that begins with it. Raises BadParameter."""
+    """`given`, or the one alert's id that begins with it. Raises BadParameter."""
+    return await _whole(given, source.ids, ALERT_ID_LENGTH)
+
+
+async def whole_gap_id(source: GapReader, given: str) -> str:
+    """`given`, or the one gap's id that begins with it. Raises BadParameter."""
+    return await _whole(given, source.gap_ids, GAP_ID_CHARS)
+
+
+async def _whole(given: str, ids: Callable[[str], Awaitable[list[str]]], length: int) -> str:
     text = given.strip().lower()
-    if len(text) >= ALERT_ID_LENGTH or not _DIGITS.issuperset(text):
+    if len(text) >= length or not _DIGITS.issuperset(text):
         return given
     if len(text) < MIN_PREFIX:
         raise typer.BadParameter(
             f"{printable(given)} is too short: give at least {MIN_PREFIX} characters of the id"
         )
-    found = await source.ids(text)
+    found = await ids(text)
     if len(found) > 1:
         raise typer.BadParameter(
             f"{text} begins several ids: give more of one of {', '.join(map(printable, found))}"

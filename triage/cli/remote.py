@@ -1,4 +1,4 @@
-"""Reads over the daemon's HTTP interface."""
+"""Reads, and closes gaps, over the daemon's HTTP interface."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ import orjson
 import typer
 
 from triage.app.exits import Exit
+from triage.app.gaps import not_open
 from triage.cli.exit_codes import CommandFailed
 from triage.errors import PayloadError
 from triage.ports import DecisionFilter
 
 TIMEOUT_S = 10.0
 COUNTING_S = 600.0  # a full count reads every row
-NEWEST = 1_000  # decisions in which a prefix is looked for
+NEWEST = 1_000  # decisions, or gaps, in which a prefix is looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteReader:
-    """See `reading.Reader`. Raises CommandFailed for what the daemon did not or would not do."""
+    """See `reading.Reader` and `GapReader`. Raises CommandFailed for what the daemon did not or
+    would not do."""
 
     client: httpx.AsyncClient
     shown_url: str
@@ -77,6 +79,44 @@ class RemoteReader:
         )
         return self._object(reply)
 
+    async def gap_page(
+        self, *, closed: bool, node: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        parameters = {
+            "limit": str(limit),
+            "cursor": cursor,
+            "node": node,
+            "closed": "1" if closed else "",
+        }
+        given = {name: value for name, value in parameters.items() if value}
+        document = self._object(await self._get("/api/v1/gaps", given))
+        try:
+            return list(document["gaps"]), str(document["cursor"])
+        except (KeyError, TypeError):
+            raise self._no_triage() from None
+
+    async def gap(self, gap_id: str, *, cases: int) -> Mapping[str, Any] | None:
+        reply = await self._get(_gap_path(gap_id), {"limit": str(cases)}, may_be_missing=True)
+        return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
+
+    async def gap_ids(self, prefix: str) -> list[str]:
+        found = []
+        for closed in (False, True):
+            page, _ = await self.gap_page(closed=closed, node="", cursor="", limit=NEWEST)
+            found += [str(one.get("gap_id", "")) for one in page]
+        return [gap_id for gap_id in found if gap_id.startswith(prefix)]
+
+    async def close_gap(self, gap_id: str, *, by: str, note: str) -> None:
+        reply = await self._ask(
+            "POST",
+            f"{_gap_path(gap_id)}/close",
+            body={"by": by, "note": note},
+            may_be_missing=True,
+        )
+        if reply.status_code == HTTPStatus.NOT_FOUND:
+            raise CommandFailed(not_open(gap_id, None), Exit.FINDINGS)
+        self._object(reply)
+
     async def _get(
         self,
         path: str,
@@ -85,9 +125,25 @@ class RemoteReader:
         timeout_s: float = TIMEOUT_S,
         may_be_missing: bool = False,
     ) -> httpx.Response:
+        return await self._ask(
+            "GET", path, parameters, timeout_s=timeout_s, may_be_missing=may_be_missing
+        )
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        body: object = None,
+        timeout_s: float = TIMEOUT_S,
+        may_be_missing: bool = False,
+    ) -> httpx.Response:
         """A 2xx; with `may_be_missing` also triage's own 404."""
         try:
-            reply = await self.client.get(path, params=parameters, timeout=timeout_s)
+            reply = await self.client.request(
+                method, path, params=parameters, json=body, timeout=timeout_s
+            )
         except httpx.TimeoutException:
             raise CommandFailed(
                 f"{self.shown_url} did not answer in {timeout_s:g} s", Exit.UNAVAILABLE
@@ -105,7 +161,8 @@ class RemoteReader:
         match reply.status_code:
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
                 raise CommandFailed(
-                    f"{self.shown_url} refused: {problem} — give a token that may read with"
+                    f"{self.shown_url} refused: {problem} — give a token that may"
+                    f" {'read' if method == 'GET' else 'change things'} with"
                     " --token-env or --token-file",
                     Exit.CONFIG,
                 )
@@ -113,6 +170,8 @@ class RemoteReader:
                 raise PayloadError("", problem)
             case HTTPStatus.NOT_FOUND if may_be_missing:
                 return reply
+            case HTTPStatus.CONFLICT:
+                raise CommandFailed(problem, Exit.FINDINGS)
             case status:
                 raise CommandFailed(
                     f"{self.shown_url} answered {status}: {problem}", Exit.UNAVAILABLE
@@ -164,6 +223,10 @@ def _problem(reply: httpx.Response) -> str | None:
         return str(orjson.loads(reply.content)["error"]["problem"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
+
+
+def _gap_path(gap_id: str) -> str:
+    return f"/api/v1/gaps/{quote(gap_id, safe='')}"
 
 
 def _instant(moment: datetime | None) -> str:

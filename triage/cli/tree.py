@@ -17,6 +17,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from triage.cli.text import printable
+from triage.cli.trace_tree import add_trace
 
 Document = Mapping[str, Any]
 
@@ -37,8 +38,11 @@ SHORT = 12  # characters of a SHA-256 where the whole does not matter
 BODY_LIMIT = 4_000  # characters of one answer
 
 
-def decision_tree(document: Document, evidence: Mapping[str, str] | None = None) -> RenderableType:
-    """`evidence` maps the SHA-256 of an answer to its text; with it, every query is shown."""
+def decision_tree(
+    document: Document, evidence: Mapping[str, str] | None = None, *, whole_traces: bool = False
+) -> RenderableType:
+    """`evidence` maps the SHA-256 of an answer to its text; with it, every query is shown. A
+    fallback's turns take a line each, unless `whole_traces` are asked for."""
     tree = Tree(_alert_line(document), guide_style="dim")
     tree.add(_text("alert ", document["alert_id"], style="dim"))
     leads = _leads(document["edges"])
@@ -47,7 +51,14 @@ def decision_tree(document: Document, evidence: Mapping[str, str] | None = None)
     for layer, nodes in groupby(document["nodes"], key=lambda node: node["layer"]):
         branch = tree.add(Text(f"layer {layer}", style="dim"))
         for node in nodes:
-            _add_node(branch, node, leads.get(node["node"], {}), document["entity"], evidence)
+            leaf = _add_node(branch, node, document["entity"])
+            if "fallback" in node:
+                add_trace(leaf, node["fallback"], whole=whole_traces)
+            for asked in node["asked"]:
+                if evidence is not None or asked["failure"] is not None:
+                    _add_asked(leaf, asked, evidence or {})
+            word = node["verdict"]
+            leaf.add(_leading(word, leads.get(node["node"], {}).get(word, ())))
     _add_actions(tree, document)
     return Group(tree, _facts(document))
 
@@ -75,13 +86,7 @@ def _leading(word: str, targets: Sequence[str]) -> Text:
     return _text(f"{word} → ", ", ".join(targets) or "nothing", style="dim")
 
 
-def _add_node(
-    branch: Tree,
-    node: Document,
-    leads: Mapping[str, Sequence[str]],
-    entity: str,
-    evidence: Mapping[str, str] | None,
-) -> None:
+def _add_node(branch: Tree, node: Document, entity: str) -> Tree:
     word = node["verdict"]
     line = _text(node["node"], style="bold").append(": ")
     line.append_text(_text(word, style=WORD_STYLES.get(word, "")))
@@ -96,10 +101,7 @@ def _add_node(
         failure = node[key]
         if failure is not None:
             leaf.add(_text(f"{who}: ", failure["reason"], ": ", failure["detail"], style="red"))
-    for asked in node["asked"]:
-        if evidence is not None or asked["failure"] is not None:
-            _add_asked(leaf, asked, evidence or {})
-    leaf.add(_leading(word, leads.get(word, ())))
+    return leaf
 
 
 def _origin(node: Document) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, assert_never
 from triage.engine.snapshot import Snapshot
 from triage.evaluation.answers import AnswerBook
 from triage.evaluation.judge import Marker
-from triage.evaluation.layer import Attempt
+from triage.evaluation.layer import AgentAccess, Attempt
 from triage.model.alert import Alert
 from triage.model.decision import (
     Decision,
@@ -22,6 +22,7 @@ from triage.model.decision import (
     Outcome,
     decision_sha256,
 )
+from triage.model.gap import Gap, gaps_of
 from triage.ports import Clock, Fallback, Lane
 from triage.telemetry.decision_metrics import NodeMetrics
 from triage.traversal import Conclude, Conclusion, EvaluateLayer, advance, begin, conclude
@@ -42,10 +43,11 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """`evidence` maps SHA-256 to the bytes of an answer."""
+    """`evidence` maps SHA-256 to the bytes of an answer; `gaps` are what no tool could answer."""
 
     decision: Decision
     evidence: Mapping[str, bytes]
+    gaps: tuple[Gap, ...] = ()
 
 
 class Engine:
@@ -96,8 +98,7 @@ class Engine:
                 marker=self._marker,
                 metrics=self._metrics,
                 lane=lane,
-                fallback=self._fallback,
-                fallback_deadline=began + self._options.fallback_deadline_s,
+                fallback=self._access(snapshot, began),
             )
             if self._options.prefetch == "subtree":
                 run.prefetch(self._downstream(alert, snapshot))
@@ -122,7 +123,11 @@ class Engine:
             if profile.known
             else (f"site {alert.site!r} is not in the sites file: defaults were used",),
         )
-        return Decided(decision=decision, evidence=book.evidence())
+        return Decided(
+            decision=decision,
+            evidence={**book.evidence(), **run.agent_bodies},
+            gaps=gaps_of(decision, snapshot.sop.text),
+        )
 
     async def _walk(self, step: EvaluateLayer | Conclude, run: Attempt) -> Conclude:
         while True:
@@ -134,6 +139,15 @@ class Engine:
                     return step
                 case _:
                     assert_never(step)
+
+    def _access(self, snapshot: Snapshot, began: float) -> AgentAccess | None:
+        if self._fallback is None:
+            return None
+        return AgentAccess(
+            fallback=self._fallback,
+            sources=snapshot.sources,
+            deadline=began + self._options.fallback_deadline_s,
+        )
 
     def _downstream(self, alert: Alert, snapshot: Snapshot) -> tuple[NodeId, ...]:
         return snapshot.downstream[snapshot.sop.routed(alert.alarm)]

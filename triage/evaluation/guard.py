@@ -16,7 +16,7 @@ from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
 from triage.model.canonical import sha256_hex
 from triage.model.decision import Asked, Failure
 from triage.model.query import Query, encode_answer
-from triage.ports import Source
+from triage.ports import Shelf, Source
 from triage.telemetry.edge_metrics import SourceCell
 
 
@@ -48,8 +48,18 @@ class Unanswered(NamedTuple):
 Reply = Answered | Unanswered
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverMcp:
+    """A source as agents reach it: `guarded` answers Calls of the tools on `shelf`, under bounds
+    of its own, so that agents cannot take the slots of tools."""
+
+    guarded: GuardedSource
+    shelf: Shelf
+
+
 class GuardedSource:
-    """`monotonic` gives seconds; it is the clock of deadlines and of the breaker."""
+    """`monotonic` gives seconds; it is the clock of deadlines and of the breaker. `over_mcp` is
+    None where no agent is configured."""
 
     def __init__(
         self,
@@ -60,6 +70,7 @@ class GuardedSource:
     ) -> None:
         self.source = source
         self.limits = limits
+        self.over_mcp: OverMcp | None = None
         self._metrics = metrics
         self._monotonic = monotonic
         # Not a Semaphore: its fast path costs as much as everything else in a call here.

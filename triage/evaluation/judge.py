@@ -14,7 +14,8 @@ from triage.errors import ToolFailed, ToolFailure
 from triage.evaluation.context import ToolContext
 from triage.library.catalogue import Tool
 from triage.model.query import Aggregate, Call, Query, Rows, Samples
-from triage.model.verdict import Clause, Truth, Verdict
+from triage.model.verdict import Verdict
+from triage.model.verdict_bounds import MAX_NAME, is_storable, is_text, verdict_problem
 
 # Types are compared exactly, here and below: a tool's subclass of str, tuple or Verdict may do
 # anything when it is compared, hashed or read. It is also the faster look-up.
@@ -36,9 +37,6 @@ FUNCTIONS = frozenset({"count", "min", "max", "sum", "quantile"})
 MAX_QUERIES = 64
 MAX_QUERY_TEXT = 65_536  # characters of a selector, an SQL text, an argument
 MAX_PARAMS = 256
-MAX_CLAUSES = 64
-MAX_TEXT = 2_000  # characters of an explanation
-MAX_NAME = 256  # characters of a subject, a clause's name, op or unit
 
 
 class Marker(Protocol):
@@ -132,7 +130,7 @@ def check_query(query: Any, allowed: Sequence[str]) -> None:
 
 
 def _metric_problem(query: Samples | Aggregate) -> str:
-    if not _is_text(query.selector, MAX_QUERY_TEXT):
+    if not is_text(query.selector, MAX_QUERY_TEXT):
         return f"a selector must be text of at most {MAX_QUERY_TEXT} characters"
     for moment in (query.start, query.end):
         if type(moment.tzinfo) not in ZONE_TYPES:
@@ -143,7 +141,7 @@ def _metric_problem(query: Samples | Aggregate) -> str:
 
 
 def _rows_problem(query: Rows) -> str:
-    if not _is_text(query.sql, MAX_QUERY_TEXT):
+    if not is_text(query.sql, MAX_QUERY_TEXT):
         return f"SQL must be text of at most {MAX_QUERY_TEXT} characters"
     if len(query.params) > MAX_PARAMS:
         return f"a query has at most {MAX_PARAMS} params"
@@ -151,16 +149,16 @@ def _rows_problem(query: Rows) -> str:
         if type(pair) is not tuple or len(pair) != len(("name", "value")):
             return "params are (name, value) pairs"
         name, value = pair
-        if not _is_text(name, MAX_NAME):
+        if not is_text(name, MAX_NAME):
             return f"a param's name must be text of at most {MAX_NAME} characters"
-        finite = isfinite(value) if type(value) is float else _is_storable(value, MAX_QUERY_TEXT)
+        finite = isfinite(value) if type(value) is float else is_storable(value, MAX_QUERY_TEXT)
         if not finite:
             return f"param {name!r} is no text, finite number of 64 bits, truth value or None"
     return ""
 
 
 def _call_problem(query: Call) -> str:
-    if not _is_text(query.tool, MAX_NAME) or len(query.arguments) > MAX_QUERY_TEXT:
+    if not is_text(query.tool, MAX_NAME) or len(query.arguments) > MAX_QUERY_TEXT:
         return f"a call's arguments must be text of at most {MAX_QUERY_TEXT} characters"
     try:
         arguments = orjson.loads(query.arguments)
@@ -178,10 +176,14 @@ def judge(
 
 def checked(verdict: Any) -> Verdict:
     """`verdict` if it is one and within bounds. Raises ToolFailed."""
-    problem = _problem(verdict)
+    if type(verdict) is not Verdict:
+        raise ToolFailed(
+            ToolFailure.INVALID_RESULT,
+            f"evaluate() returned {type(verdict).__name__}, not a Verdict",
+        )
+    problem = verdict_problem(verdict)
     if problem:
         raise ToolFailed(ToolFailure.INVALID_RESULT, problem)
-    assert isinstance(verdict, Verdict)
     return verdict
 
 
@@ -212,69 +214,3 @@ def _run(tool: Tool, marker: Marker, function: Callable[..., Any], *arguments: A
         raise raised(tool, error) from error
     finally:
         marker.leave()
-
-
-def _problem(verdict: Any) -> str:  # noqa: PLR0911 - one refusal a return
-    """What is wrong with it, "" if nothing is. A tool's annotations bind nobody: every field is
-    looked at as if it could be anything."""
-    if type(verdict) is not Verdict:
-        return f"evaluate() returned {type(verdict).__name__}, not a Verdict"
-    try:
-        value: Any = verdict.value
-        clauses: Any = verdict.clauses
-        explanation, subject = verdict.explanation, verdict.subject
-    except IndexError as error:  # made past its constructor
-        return f"a verdict with a field missing: {error}"
-    if type(value) is not Truth:
-        return f"the verdict's value is {type(value).__name__}, not a Truth"
-    if not _is_text(explanation, MAX_TEXT):
-        return f"the explanation must be text of at most {MAX_TEXT} characters"
-    if not _is_text(subject, MAX_NAME):
-        return f"the subject must be text of at most {MAX_NAME} characters"
-    if type(clauses) is not tuple or len(clauses) > MAX_CLAUSES:
-        return f"clauses must be a tuple of at most {MAX_CLAUSES}"
-    for clause in clauses:
-        if problem := _clause_problem(clause):
-            return problem
-    return ""
-
-
-def _clause_problem(clause: Any) -> str:
-    if type(clause) is not Clause:
-        return f"a clause is a {type(clause).__name__}"
-    try:
-        holds: Any = clause.holds
-        texts = (clause.name, clause.op, clause.unit)
-        storable = _is_storable(clause.observed, MAX_TEXT) and _is_storable(
-            clause.threshold, MAX_TEXT
-        )
-    except IndexError as error:  # made past its constructor
-        return f"a clause with a field missing: {error}"
-    for text in texts:
-        if not _is_text(text, MAX_NAME):
-            return f"a clause's name, op and unit must be text of at most {MAX_NAME} characters"
-    if not storable or not (holds is None or type(holds) is bool):
-        return f"clause {clause.name!r} holds a value that is no number or text"
-    return ""
-
-
-def _is_text(value: Any, limit: int) -> bool:
-    if type(value) is not str or len(value) > limit:
-        return False
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # a lone surrogate: it has no bytes, so no record could hold it
-        return False
-    return True
-
-
-def _is_storable(value: Any, text_limit: int) -> bool:
-    """Text, a number of 64 bits, a truth value or None: what a record can hold."""
-    kind = type(value)
-    if kind is float or kind is bool or value is None:
-        return True
-    if kind is int:
-        return bool(-(1 << 63) <= value < 1 << 63)
-    return kind is str and _is_text(value, text_limit)

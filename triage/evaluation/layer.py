@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
+from triage.errors import FallbackFailure, SourceFailed, SourceFailure, ToolFailed, ToolFailure
+from triage.evaluation.agent_calls import AgentCalls
 from triage.evaluation.answers import AnswerBook, Ticket
 from triage.evaluation.context import ToolContext
-from triage.evaluation.guard import Answered, Unanswered
+from triage.evaluation.guard import Answered, GuardedSource, Unanswered
 from triage.evaluation.judge import (
     MAX_QUERIES,
     Marker,
@@ -20,6 +21,7 @@ from triage.evaluation.judge import (
     judge,
     raised,
 )
+from triage.evaluation.question import question
 from triage.library.catalogue import Library, Tool
 from triage.model.alert import Alert
 from triage.model.decision import AnsweredBy, Asked, Failure, NodeId, NodeResult
@@ -29,8 +31,16 @@ from triage.ports import Fallback, FallbackRequest, Lane
 from triage.sop.procedure import Node, SiteProfile, Sop
 from triage.telemetry.decision_metrics import NodeMetrics
 
-FALLBACK_SATURATED = "fallback_saturated"
 CUT_OFF_S = 0.05  # seconds after the deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAccess:
+    """What answers for nodes whose tools failed, and until when. `deadline` is monotonic."""
+
+    fallback: Fallback
+    sources: Mapping[str, GuardedSource]
+    deadline: float
 
 
 @dataclass(slots=True)
@@ -49,6 +59,7 @@ class Attempt:
     """One attempt at one alert. Results depend on the answers only, never on their order.
 
     `sources_s` and `evaluate_s` add up the time spent waiting for answers and in tools.
+    `agent_bodies` are the answers that agents got, by SHA-256: evidence like a tool's.
     """
 
     def __init__(
@@ -63,8 +74,7 @@ class Attempt:
         marker: Marker,
         metrics: NodeMetrics,
         lane: Lane,
-        fallback: Fallback | None = None,
-        fallback_deadline: float = 0.0,
+        fallback: AgentAccess | None = None,
     ) -> None:
         self._alert = alert
         self._sop = sop
@@ -76,9 +86,10 @@ class Attempt:
         self._metrics = metrics
         self._lane = lane
         self._fallback = fallback
-        self._fallback_deadline = fallback_deadline
         self._plans: dict[NodeId, _Plan] = {}
         self._verdicts: dict[NodeId, Verdict] = {}
+        self._walked: dict[NodeId, NodeResult] = {}
+        self.agent_bodies: dict[str, bytes] = {}
         self.sources_s = 0.0
         self.evaluate_s = 0.0
 
@@ -113,6 +124,7 @@ class Attempt:
         results = {plan.node.node: self._result(plan, layer, judged - began) for plan in plans}
         if self._fallback is not None:
             await self._fall_back(self._fallback, plans, results, began)
+        self._walked.update(results)
         for node, result in results.items():
             if result.verdict is not None:
                 self._verdicts[node] = result.verdict
@@ -256,7 +268,7 @@ class Attempt:
 
     async def _fall_back(
         self,
-        fallback: Fallback,
+        fallback: AgentAccess,
         plans: list[_Plan],
         results: dict[NodeId, NodeResult],
         began: float,
@@ -269,54 +281,57 @@ class Attempt:
                 result = results[plan.node.node]
                 results[plan.node.node] = result._replace(
                     failure=Failure(
-                        reason=FALLBACK_SATURATED,
+                        reason=FallbackFailure.SATURATED.value,
                         detail="every slot of the slow lane is taken",
                     ),
                     tool_failure=result.failure,
                 )
             return
         # The slow lane's deadline is that of all that follows, not of the fallback alone.
-        self._book.extend(
-            deadline=self._fallback_deadline, left_s=self._fallback_deadline - self._monotonic()
-        )
+        self._book.extend(deadline=fallback.deadline, left_s=fallback.deadline - self._monotonic())
         async with asyncio.TaskGroup() as group:
             for plan in broken:
                 group.create_task(self._answer_by_fallback(fallback, plan, results, began))
 
     async def _answer_by_fallback(
         self,
-        fallback: Fallback,
+        access: AgentAccess,
         plan: _Plan,
         results: dict[NodeId, NodeResult],
         began: float,
     ) -> None:
         result = results[plan.node.node]
         assert result.failure is not None
-        answer = await fallback.answer(
+        calls = AgentCalls(
+            plan.node.sources,
+            access.sources,
+            deadline=access.deadline,
+            monotonic=self._monotonic,
+        )
+        answer = await access.fallback.answer(
             FallbackRequest(
                 alert=self._alert,
-                node=plan.node.node,
+                question=question(self._sop, plan.node, self._profile, self._walked),
+                site=self._profile.site,
                 reason=result.failure.reason,
                 detail=result.failure.detail,
-                params=self._profile.params,
-                parents=self._parents(plan.tool) if plan.tool else _NO_PARENTS,
+                calls=calls,
             ),
-            timeout_s=max(0.0, self._fallback_deadline - self._monotonic()),
+            timeout_s=max(0.0, access.deadline - self._monotonic()),
         )
-        elapsed_ms = (self._monotonic() - began) * 1000
-        if answer.verdict is None:
-            results[plan.node.node] = result._replace(
-                failure=Failure(reason=answer.reason, detail=answer.detail),
-                tool_failure=result.failure,
-                elapsed_ms=elapsed_ms,
-            )
-            return
-        results[plan.node.node] = result._replace(
-            verdict=answer.verdict,
-            failure=None,
+        self.agent_bodies.update(calls.bodies)
+        answered = result._replace(
+            asked=(*result.asked, *calls.asked),
             tool_failure=result.failure,
-            answered_by=AnsweredBy.FALLBACK,
-            elapsed_ms=elapsed_ms,
+            trace=answer.trace,
+            elapsed_ms=(self._monotonic() - began) * 1000,
+        )
+        results[plan.node.node] = (
+            answered._replace(failure=Failure(reason=answer.reason, detail=answer.detail))
+            if answer.verdict is None
+            else answered._replace(
+                verdict=answer.verdict, failure=None, answered_by=AnsweredBy.FALLBACK
+            )
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NewType
 from triage.model.alert import AlertId
 from triage.model.canonical import canonical_json, sha256_hex
 from triage.model.query import Query, query_digest, query_document
+from triage.model.trace import Trace, trace_document
 from triage.model.verdict import Clause, Verdict
 
 NodeId = NewType("NodeId", str)
@@ -83,6 +84,7 @@ class NodeResult(NamedTuple):
 
     A node answered by the fallback keeps the tool's failure in `tool_failure`. `elapsed_ms` is
     from the start of the node's layer to its result; `evaluate_ms` the tool's own CPU part.
+    `trace` is what the fallback did, None where none was asked.
     """
 
     node: NodeId
@@ -97,6 +99,7 @@ class NodeResult(NamedTuple):
     asked: tuple[Asked, ...] = ()
     elapsed_ms: float = 0.0
     evaluate_ms: float = 0.0
+    trace: Trace | None = None
 
     @property
     def word(self) -> str:
@@ -303,6 +306,8 @@ def _node_document(result: NodeResult) -> dict[str, Any]:
         ],
         "elapsed_ms": round(result.elapsed_ms, 3),
         "evaluate_ms": round(result.evaluate_ms, 3),
+        # Only where there is one: most decisions have none, and each would carry the key.
+        **({"fallback": trace_document(result.trace)} if result.trace is not None else {}),
     }
 
 

@@ -146,11 +146,11 @@ def encode_answer(answer: Answer) -> bytes:
         first = answer[0]
         if isinstance(first, Series):
             return canonical_json(
-                {"series": [[_plain(s.labels), s.times, _spell(s.values)] for s in answer]}
+                {"series": [[_plain(s.labels), s.times, spelled(s.values)] for s in answer]}
             )
         if isinstance(first, Reading):
             return canonical_json(
-                {"readings": [[_plain(r.labels), _spell((r.value,))[0]] for r in answer]}
+                {"readings": [[_plain(r.labels), spelled((r.value,))[0]] for r in answer]}
             )
     if isinstance(answer, tuple):
         return canonical_json({"rows": answer})
@@ -194,7 +194,7 @@ def _checked(labels: dict[str, Any]) -> dict[str, str]:
 
 
 def _read(values: list[Any]) -> tuple[float, ...]:
-    """The inverse of `_spell`."""
+    """The inverse of `spelled`."""
     if not {type(value) for value in values if value not in _SPELLED} <= _NUMBERS:
         raise ValueError("not the values of an encoded answer")
     return tuple(map(float, values))
@@ -204,7 +204,8 @@ def _plain(labels: Mapping[str, str]) -> dict[str, str]:
     return labels if isinstance(labels, dict) else dict(labels)
 
 
-def _spell(values: tuple[float, ...]) -> tuple[float | str, ...]:
+def spelled(values: tuple[float, ...]) -> tuple[float | str, ...]:
+    """As JSON holds them: what is not finite as "NaN", "+Inf" or "-Inf"."""
     if all(map(math.isfinite, values)):
         return cast("tuple[float | str, ...]", values)
     return tuple(

@@ -106,6 +106,9 @@ class Sop:
         """The alarm's name in the SOP, its alias followed."""
         return self.aliases.get(alarm, alarm)
 
+    def text(self, node: NodeId) -> str:
+        return self.nodes[node].text
+
     def entry(self, alarm: str) -> tuple[NodeId, ...] | None:
         """The nodes an alarm enters at, its alias followed; None for an alarm nobody routed."""
         return self.alarms.get(self.routed(alarm))

@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as openmetr
 
 from triage.telemetry.decision_metrics import DecisionMetrics, NodeMetrics
 from triage.telemetry.edge_metrics import IntakeMetrics, SinkMetrics, SourceMetrics
+from triage.telemetry.fallback_metrics import FallbackMetrics
 from triage.telemetry.state_metrics import (
     BuildMetrics,
     LedgerMetrics,
@@ -23,6 +24,7 @@ from triage.telemetry.state_metrics import (
 __all__ = [
     "BuildMetrics",
     "DecisionMetrics",
+    "FallbackMetrics",
     "IntakeMetrics",
     "LedgerMetrics",
     "Metrics",
@@ -51,6 +53,7 @@ class Metrics:
     tools: ToolMetrics
     build: BuildMetrics
     runtime: RuntimeMetrics
+    fallback: FallbackMetrics
 
     @classmethod
     def register(
@@ -76,6 +79,7 @@ class Metrics:
             tools=ToolMetrics(registry),
             build=BuildMetrics(registry, version=version),
             runtime=RuntimeMetrics.register(registry),
+            fallback=FallbackMetrics.register(registry),
         )
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)

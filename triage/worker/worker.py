@@ -218,11 +218,13 @@ class Worker:
     async def _commit(self, decided: Decided) -> Decision | None:
         """The decision as stored, None when another attempt was first."""
         decision = decided.decision
-        status = await self._decisions.commit(decision, decided.evidence, self._messages(decision))
+        status = await self._decisions.commit(
+            decision, decided.evidence, self._messages(decision), decided.gaps
+        )
         if status is CommitStatus.RESOLVED_MEANWHILE:
             decision = as_resolved(decision)
             status = await self._decisions.commit(
-                decision, decided.evidence, self._messages(decision)
+                decision, decided.evidence, self._messages(decision), decided.gaps
             )
         if status is not CommitStatus.COMMITTED:
             return None

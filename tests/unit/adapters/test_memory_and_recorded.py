@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from triage.adapters.memory import MemorySource
-from triage.adapters.recorded import RecordedSource, Recording
+from triage.adapters.recorded import RecordedSource, Recording, queries_asked
 from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
 from triage.model.canonical import sha256_hex
 from triage.model.query import Query, Reading, Rows, Samples, encode_answer, query_digest
@@ -148,6 +148,32 @@ class TestRecording:
         both = _document(_asked(QUERY, reason="deadline"), _asked(QUERY, sha256_hex(BODY)))
         source = RecordedSource("metrics", Recording(both, evidence))
         assert await source.ask(QUERY, timeout_s=1) == ANSWER
+
+    @pytest.mark.parametrize("agent_first", [True, False])
+    async def test_what_a_tool_was_told_counts_more_than_what_a_fallback_was(
+        self, agent_first: bool
+    ) -> None:
+        """It asks for itself, at another moment; and its answer is there for a query of its own."""
+        late = encode_answer(())
+        bodies = {sha256_hex(body): body for body in (BODY, late)}
+        calls = [{"answer_sha256": sha256_hex(late)}]
+        nodes: list[dict[str, Any]] = [
+            {
+                "asked": [_asked(QUERY, sha256_hex(late)), _asked(OTHER, sha256_hex(late))],
+                "fallback": {"turns": [{"calls": []}, {"calls": calls}]},
+            },
+            {"asked": [_asked(QUERY, sha256_hex(BODY))]},
+        ]
+        document = {"nodes": nodes if agent_first else nodes[::-1]}
+
+        async def evidence(digest: str) -> bytes | None:
+            return bodies[digest]
+
+        source = RecordedSource("metrics", Recording(document, evidence))
+        assert await source.ask(QUERY, timeout_s=1) == ANSWER
+        assert await source.ask(OTHER, timeout_s=1) == ()
+        order = [QUERY, OTHER]
+        assert list(queries_asked(document)) == [query_digest(query) for query in order]
 
     async def test_a_body_that_was_changed_is_no_evidence(self) -> None:
         async def evidence(_: str) -> bytes | None:

@@ -16,11 +16,12 @@ from triage.app.field_maps import field_maps
 from triage.app.http.access import Gate, RequestLimit, Token
 from triage.app.http.application import http_application
 from triage.app.http.decisions import ReadServices
+from triage.app.http.gaps import GapServices
 from triage.app.http.intake import IntakeServices
 from triage.app.http.operations import OperationServices
 from triage.app.sections import IntakeSection
 from triage.intake.request import Parsed
-from triage.ports import AlertLog, DecisionLog, LedgerView, Queue
+from triage.ports import AlertLog, DecisionLog, GapLog, LedgerView, Queue
 from triage.telemetry.metrics import Metrics
 
 NATIVE = {"alarm": "DiskFull", "fired_at": "2026-03-01T11:59:00Z", "site": "north", "id": "1"}
@@ -45,6 +46,7 @@ class Bench:
     queue: Queue | None = None
     decisions: DecisionLog | None = None
     ledger: LedgerView | None = None
+    gaps: GapLog | None = None
     metrics: Metrics = field(
         default_factory=lambda: Metrics.register(version="test", monotonic=lambda: 0.0)
     )
@@ -90,10 +92,12 @@ class Bench:
                 gate=gate,
                 metrics=self.metrics,
                 ledger=self.ledger or store.ledger,
+                gaps=self.gaps or store.gaps,
                 clock=self.clock,
                 readiness=self._readiness,
                 reload=self.reloading or self._reload,
             ),
+            GapServices(gaps=self.gaps or store.gaps, gate=gate, clock=self.clock),
         )
 
     async def _readiness(self) -> Mapping[str, Any]:

@@ -29,6 +29,9 @@ CALLS: dict[str, tuple[str, str, str]] = {
     "one": ("GET", "/api/v1/decisions/x", "read"),
     "evidence": ("GET", "/api/v1/evidence/x", "read"),
     "ledger": ("GET", "/api/v1/ledger", "read"),
+    "gaps": ("GET", "/api/v1/gaps", "read"),
+    "gap": ("GET", "/api/v1/gaps/x", "read"),
+    "close gap": ("POST", "/api/v1/gaps/x/close", "admin"),
     "reload": ("POST", "/-/reload", "admin"),
 }
 OPEN = ["/-/healthy", "/-/ready", "/metrics"]

@@ -32,6 +32,7 @@ from triage.library.catalogue import Library
 from triage.model.alert import Alert, AlertId
 from triage.model.canonical import canonical_json
 from triage.model.decision import Decision, decision_document
+from triage.model.gap import Gap
 from triage.model.verdict import Truth, Verdict
 from triage.ports import (
     AlertStatus,
@@ -70,7 +71,11 @@ class Shelf:
         self.bodies.update(decided.evidence)
 
     async def commit(
-        self, decision: Decision, evidence: Mapping[str, bytes], messages: Sequence[Message]
+        self,
+        decision: Decision,
+        evidence: Mapping[str, bytes],
+        messages: Sequence[Message],
+        gaps: Sequence[Gap] = (),
     ) -> CommitStatus:
         raise AssertionError("a replay writes nothing")
 

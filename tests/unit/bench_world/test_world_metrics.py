@@ -15,8 +15,9 @@ from bench.world.served import ServedSeries
 from tests.unit.bench_world.small_minutes import small_minutes
 from triage.adapters.memory import MemorySeries
 from triage.errors import ToolFailed, ToolFailure
+from triage.model.catalogue import Metric
 from triage.model.query import Aggregate, AggregateFunction, Rows, Samples, Series, encode_answer
-from triage.ports import Source
+from triage.ports import Catalogued, Source
 from triage.tool_api import aggregate, samples, selector
 
 SERVED = ServedSeries(CanonicalSeries(small_minutes(sites=3, minutes=200), seed=7), seed=7)
@@ -41,6 +42,15 @@ async def test_its_life_is_a_sources() -> None:
     await source.open()
     await source.close()
     await source.close()
+
+
+async def test_it_tells_its_metrics_by_name_and_labels() -> None:
+    assert isinstance(METRICS, Catalogued)
+    told = await METRICS.catalogue(timeout_s=1)
+    assert set(told.metrics) == {PREFIX + name.partition(":")[0] for name in SERIES}
+    assert told.metrics["dock_air_pressure"] == Metric(labels=("asset", "site"))
+    assert told.metrics["dock_cell_state_seconds"].labels == ("asset", "site", "state")
+    assert told.tables == {}
 
 
 async def test_labels_and_their_order() -> None:

@@ -140,6 +140,7 @@ HEAVY = ("sqlalchemy", "alembic", "mcp", "httpx", "starlette", "uvicorn")
         ("tools", (*HEAVY, "structlog", "prometheus_client")),
         ("serve", (*HEAVY, "triage.cli.tree", "triage.cli.output")),
         ("decisions", HEAVY),
+        ("gaps", HEAVY),
         ("run", HEAVY),
         ("test", HEAVY),
     ],

@@ -57,7 +57,7 @@ class Scripted:
         await passed
         if self._takes_s > timeout_s:
             return FallbackAnswer(verdict=None, reason="fallback_deadline", detail="too slow")
-        return self._answers.get(request.node, FallbackAnswer(verdict=YES))
+        return self._answers.get(request.question.node, FallbackAnswer(verdict=YES))
 
 
 class CountingLane:
@@ -92,7 +92,7 @@ async def test_its_verdict_is_taken_and_the_tools_failure_kept() -> None:
     assert result.elapsed_ms == pytest.approx(3000)
     assert not decided.decision.degraded
     request = fallback.requests[0]
-    assert (request.node, request.reason, request.alert) == ("a", "tool_raised", alert())
+    assert (request.question.node, request.reason, request.alert) == ("a", "tool_raised", alert())
     assert "ZeroDivisionError" in request.detail
     verdicts = "triage_node_verdicts_total"
     assert sample(world.metrics, verdicts, node="a", verdict="true", answered_by="fallback") == 1
@@ -255,19 +255,48 @@ async def test_and_no_more_than_until_the_slow_lanes_deadline() -> None:
 
 
 @on_virtual_time
-async def test_it_is_told_the_parents_that_the_tool_may_read() -> None:
+async def test_it_is_told_what_was_walked_before_and_what_follows() -> None:
     fallback = Scripted()
     world = World(
-        sop=procedure(node("a", true=["b"]), node("b")),
-        library=library(
-            tool("a"), tool("b", lambda *_: [query("b")], lambda *_: 1 / 0, reads_parents=["a"])
+        sop=procedure(
+            node("a", true=["b"], false=["c"]),
+            node("b", false=["act"], no_data=["c"]),
+            node("c"),
+            actions=[action("act")],
         ),
+        library=library(tool("a"), tool("b", lambda *_: [query("b")], lambda *_: 1 / 0)),
         sources=[memory({"a": value(20)})],
         fallback=fallback,
     )
     await world.decide()
-    parents: Mapping[str, Verdict] = fallback.requests[0].parents
-    assert {name: verdict.value.word for name, verdict in parents.items()} == {"a": "true"}
+    question = fallback.requests[0].question
+    assert question.text == "Is b so?"
+    assert [(one.node, one.text, one.on) for one in question.before] == [("a", "Is a so?", "true")]
+    assert question.before[0].verdict is not None
+    assert [tuple(one) for one in question.after] == [
+        ("false", "act", "Do act."),
+        ("no_data", "c", "Is c so?"),
+    ]
+
+
+@on_virtual_time
+async def test_every_failed_tool_leaves_a_gap_and_an_outage_none() -> None:
+    gave_up = FallbackAnswer(verdict=None, reason="fallback_turns", detail="six turns")
+    world = broken("a", "b", fallback=Scripted({"a": gave_up}))
+    decided = await world.decide()
+    assert {(gap.node, gap.reason, gap.impact) for gap in decided.gaps} == {
+        ("a", "tool_raised", "the node failed and the decision escalates"),
+        ("b", "tool_raised", "the fallback answered true"),
+    }
+    assert {gap.needed for gap in decided.gaps} == {"Is a so?", "Is b so?"}
+    (without,) = (await broken("a").decide()).gaps
+    assert without.gap_id in {gap.gap_id for gap in decided.gaps}
+    assert without.alternatives == ("fallback: none is configured",)
+    source = memory()
+    source.fail_with(SourceFailed(SourceFailure.TIMEOUT, "down"))
+    one = tool("a")
+    down = World(sop=one_node(one), library=library(one), sources=[source], fallback=Scripted())
+    assert (await down.decide()).gaps == ()
 
 
 @on_virtual_time

@@ -14,16 +14,12 @@ from tests.unit.evaluation.virtual_time import on_virtual_time
 from tests.unit.evaluation.world import (
     tool,
 )
-from triage.evaluation.judge import (
-    MAX_CLAUSES,
-    MAX_NAME,
-    MAX_TEXT,
-    checked,
-)
+from triage.evaluation.judge import checked
 from triage.model.query import (
     Series,
 )
 from triage.model.verdict import Clause, Truth, Verdict
+from triage.model.verdict_bounds import MAX_CLAUSES, MAX_NAME, MAX_TEXT
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

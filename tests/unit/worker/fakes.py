@@ -14,6 +14,7 @@ from tests.unit.evaluation.world import alert
 from triage.errors import StoreError
 from triage.model.alert import Accepted, Alert, AlertId, Arrival, Severity
 from triage.model.decision import Decision, Outcome, decision_document
+from triage.model.gap import Gap
 from triage.ports import (
     AlertStatus,
     CommitStatus,
@@ -110,7 +111,11 @@ class Record:
         ][:limit]
 
     async def commit(
-        self, decision: Decision, evidence: Mapping[str, bytes], messages: Sequence[Message]
+        self,
+        decision: Decision,
+        evidence: Mapping[str, bytes],
+        messages: Sequence[Message],
+        gaps: Sequence[Gap] = (),
     ) -> CommitStatus:
         await asyncio.sleep(0)
         self.fail("commit")

@@ -51,7 +51,7 @@ class Slow:
         self.may_answer = asyncio.Event()
 
     async def answer(self, request: FallbackRequest, *, timeout_s: float) -> FallbackAnswer:
-        assert timeout_s > 0, request.node
+        assert timeout_s > 0, request.question.node
         await self.may_answer.wait()
         return FallbackAnswer(verdict=conclude([compare("one", 1, "==", 1)], "yes"))
 

@@ -37,8 +37,8 @@ _FAILURES = {
 }
 
 
-def answer_of(result: CallToolResult | InputRequiredResult, *, max_bytes: int) -> Any:
-    """The JSON value a tool call gave.
+def body_of(result: CallToolResult | InputRequiredResult, *, max_bytes: int) -> bytes:
+    """The JSON value a tool call gave, as canonical bytes.
 
     Structured content when there is some; else one text block, as JSON when it is JSON and as a
     string otherwise; else a list of such, one a block; None when there is nothing.
@@ -58,8 +58,7 @@ def answer_of(result: CallToolResult | InputRequiredResult, *, max_bytes: int) -
         raise _rejected(f"its result has no canonical JSON: {error}") from None
     if len(body) > max_bytes:
         raise too_large(max_bytes)
-    # Decoding what was encoded makes a live answer the recorded one, to the order of its keys.
-    return orjson.loads(body)
+    return body
 
 
 def too_large(max_bytes: int) -> ToolFailed:
@@ -69,7 +68,9 @@ def too_large(max_bytes: int) -> ToolFailed:
 
 
 def failure_of(error: MCPError, exchange: Exchange, *, max_bytes: int) -> ToolFailed | SourceFailed:
-    """Who is at fault for a JSON-RPC error, given what was seen of its HTTP exchange."""
+    """Who is at fault for a JSON-RPC error, given what was seen of its exchange."""
+    if exchange.failed is not None:
+        return exchange.failed
     if exchange.too_large or error.code == ANSWER_TOO_LARGE:
         return too_large(max_bytes)
     if exchange.problem:

@@ -8,8 +8,13 @@ the limit and leaves its findings.
 
 from __future__ import annotations
 
+import math
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triage.errors import SourceFailed, ToolFailed
 
 ANSWER_TOO_LARGE = -32099
 """Our own JSON-RPC code, from the range left to implementations; never on the wire."""
@@ -18,12 +23,17 @@ ANSWER_TOO_LARGE = -32099
 @dataclass(slots=True)
 class Exchange:
     """`status` is the HTTP status, 0 before one came. `problem` says why there is no usable
-    response; `gone` that the session has to be opened anew."""
+    response; `gone` that the session has to be opened anew.
 
+    `until` is when the ask ends, on the event loop's clock, and `failed` what a server of ours, in
+    this process, failed with: JSON-RPC has one code for all of it."""
+
+    until: float = math.inf
     status: int = 0
     problem: str = ""
     gone: bool = False
     too_large: bool = False
+    failed: ToolFailed | SourceFailed | None = None
 
 
 current_exchange: ContextVar[Exchange | None] = ContextVar("mcp_exchange", default=None)

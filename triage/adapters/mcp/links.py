@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import anyio
 
 from triage.adapters.mcp.exchange import wire_limit
+from triage.adapters.mcp.face_server import face_server
 from triage.adapters.mcp.http import http_transport
 from triage.adapters.mcp.session import Link
 from triage.adapters.mcp.stdio import Ending, stdio_transport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+
+    from triage.adapters.mcp.face_catalogue import Catalogues
+    from triage.ports import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,4 +64,21 @@ class StdioLink:
             ),
             lost=ending.lost,
             why=why,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaceLink:
+    """To a server of ours over `source`, in this process: nothing is serialised."""
+
+    source: Source
+    offered: Collection[str]
+    catalogues: Catalogues | None
+
+    def __call__(self) -> Link:
+        return Link(
+            transport=face_server(self.source, self.offered, self.catalogues),
+            lost=anyio.Event(),
+            why=str,
+            is_ours=True,
         )

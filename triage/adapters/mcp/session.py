@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from mcp.client._transport import TransportStreams
     from mcp.client.session import IncomingMessage
+    from mcp.server import Server
 
 _log = logging.getLogger(__name__)
 
@@ -56,11 +57,13 @@ def jittered(attempt: int) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """One connection to be made: `lost` is set when the transport ended, `why` says what the
-    transport knows about it."""
+    transport knows about it. A server in this process is its own transport. Results of one that
+    `is_ours` need not be held against the schemas they are made from."""
 
-    transport: AbstractAsyncContextManager[TransportStreams]
+    transport: AbstractAsyncContextManager[TransportStreams] | Server[Any]
     lost: anyio.Event
     why: Callable[[], str]
+    is_ours: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +74,7 @@ class Live:
     server: str
     tools: Mapping[str, Tool]
     lost: anyio.Event
+    is_ours: bool = False
 
 
 class Session:
@@ -175,6 +179,7 @@ class Session:
                         server=_server_name(client),
                         tools=await _list_tools(client),
                         lost=link.lost,
+                        is_ours=link.is_ours,
                     )
                     scope.deadline = math.inf
                     connected = True

@@ -31,15 +31,27 @@ def read_reply(where: str, reply: Reply) -> Mapping[str, Any]:
     Raises ToolFailed when the server rejects the query, SourceFailed for everything else that is
     no complete success: an answer known to be partial must not pass for a whole one.
     """
+    data = _success(where, reply)
+    if not isinstance(data, dict):
+        raise _protocol(where, "a success without an object `data`")
+    return data
+
+
+def read_names(where: str, reply: Reply) -> list[str]:
+    """The values of a label. Raises as `read_reply` does."""
+    data = _success(where, reply)
+    if not isinstance(data, list) or not all(isinstance(name, str) for name in data):
+        raise _protocol(where, "a success without a list of names")
+    return data
+
+
+def _success(where: str, reply: Reply) -> Any:
     document = _document(reply)
-    if reply.status == HTTPStatus.OK and document and document.get("status") == "success":
-        data = document.get("data")
-        if not isinstance(data, dict):
-            raise _protocol(where, "a success without an object `data`")
-        for warning in document.get("warnings") or ():
-            _judge_warning(where, str(warning))
-        return data
-    raise _failure(where, reply, document)
+    if reply.status != HTTPStatus.OK or not document or document.get("status") != "success":
+        raise _failure(where, reply, document)
+    for warning in document.get("warnings") or ():
+        _judge_warning(where, str(warning))
+    return document.get("data")
 
 
 def read_matrix(where: str, data: Mapping[str, Any], start_ms: int) -> tuple[Series, ...]:

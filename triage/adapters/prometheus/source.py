@@ -16,9 +16,17 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from triage.adapters.prometheus.answers import quoted, read_matrix, read_reply, read_vector
+from triage.adapters.prometheus.answers import (
+    quoted,
+    read_matrix,
+    read_names,
+    read_reply,
+    read_vector,
+)
 from triage.adapters.prometheus.http import BadReply, Connections, Reply, TooLarge
+from triage.adapters.prometheus.metadata import described
 from triage.errors import ConfigError, SourceFailed, SourceFailure, ToolFailed, ToolFailure
+from triage.model.catalogue import Catalogue
 from triage.model.query import Aggregate, Answer, Query, Samples
 
 MAX_BYTES = 1_048_576  # bytes of one reply's body
@@ -26,6 +34,17 @@ MAX_CONNECTIONS = 10
 LONGEST_GET = 4_000  # bytes of query string; proxies cut off URLs at 8 KiB
 RECHECK_S = 300.0  # seconds; behind a load balancer an upgraded server goes unnoticed
 SHORTEST_AGGREGATE_MS = 2  # so that a window closed on the left can leave out its left edge
+
+_NOT_THERE = frozenset(
+    {
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.NOT_IMPLEMENTED,
+    }
+)
+"""What a server, or a proxy that lets queries pass, says of a part of the API that it has not: no
+outage, which a breaker would count against queries that work."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -137,6 +156,19 @@ class PrometheusSource:
                 return "unknown"
             return str(read_reply(self._where, reply).get("version", "unknown"))
 
+    async def catalogue(self, *, timeout_s: float) -> Catalogue:
+        """Every metric that the server has stored, without labels: it tells those of one metric
+        at a time only. Help, kind and unit come from targets that are scraped now."""
+        async with _Budget(self._where, timeout_s, self._connections):
+            reply = await self._request("/api/v1/label/__name__/values", "")
+            if reply.status in _NOT_THERE:
+                raise ToolFailed(
+                    ToolFailure.QUERY_REJECTED,
+                    f"{self._where}: HTTP {reply.status}, it does not tell which metrics it has",
+                )
+            names = read_names(self._where, reply)
+            return Catalogue(metrics=described(names, await self._metadata()))
+
     # --- queries --------------------------------------------------------------------------------
 
     async def _aggregate(
@@ -182,6 +214,17 @@ class PrometheusSource:
         closed, epoch = counted == [3.0], self._opened().epoch
         self._edge_known = (epoch, asyncio.get_running_loop().time(), closed)
         return closed, epoch
+
+    async def _metadata(self) -> Mapping[str, Any]:
+        """Empty from a server that has none, or more than an answer may hold: names alone are of
+        use as well."""
+        try:
+            reply = await self._request("/api/v1/metadata", "limit_per_metric=1")
+        except ToolFailed:
+            return {}
+        if reply.status in _NOT_THERE:
+            return {}
+        return read_reply(self._where, reply)
 
     async def _query(self, expression: str, at_ms: int, timeout_s: float) -> Mapping[str, Any]:
         # RFC 3339: the server turns a decimal time into milliseconds by way of a double, and

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from sqlalchemy import TextClause
 
     from triage.adapters.sql.collect import Collector
     from triage.errors import SourceFailed, ToolFailed
+    from triage.model.catalogue import Column
+
+    Ask = Callable[[str], Awaitable[tuple[dict[str, Any], ...]]]
+    """From a query's text to its rows, within the bounds of an answer."""
 
 CONNECT_TIMEOUT_S = 10.0
 """For one attempt; an ask that waits for it has its own, shorter limit."""
@@ -55,6 +59,10 @@ class Backend(Protocol):
     ) -> None:
         """Run one query into `into`. The database itself ends it when `stop` is due. Cancelled,
         it returns at once or when the connection is whole again."""
+
+    async def tables(self, ask: Ask) -> dict[str, tuple[Column, ...]]:
+        """Those that a query finds by their name alone, with their columns in order. Raises what
+        `ask` does."""
 
     def failure(self, error: Exception) -> ToolFailed | SourceFailed:
         """Who is at fault for what the driver raised. The text may hold credentials still."""

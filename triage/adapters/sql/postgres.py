@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from triage.adapters.sql.backend import BATCH, CONNECT_TIMEOUT_S, Stop
 from triage.adapters.sql.values import json_value
 from triage.errors import ConfigError, SourceFailed, SourceFailure, ToolFailed, ToolFailure
+from triage.model.catalogue import Column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +28,19 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+    from triage.adapters.sql.backend import Ask
     from triage.adapters.sql.collect import Collector
 
 _URL_OPTIONS = ("application_name", "host", "options", "port", "sslmode")
+
+_COLUMNS = """
+    SELECT CAST(table_schema AS text) AS schema, CAST(table_name AS text) AS name,
+           CAST(column_name AS text) AS column, CAST(data_type AS text) AS type
+    FROM information_schema.columns
+    WHERE table_schema = ANY (current_schemas(false))
+    ORDER BY array_position(current_schemas(false), CAST(table_schema AS name)),
+             table_name, ordinal_position
+"""
 
 _TEXT_TYPES = ("timestamptz", "timestamp", "date", "time", "timetz", "interval")
 
@@ -93,6 +104,15 @@ class PostgresBackend:
                 into.columns(list(result.keys()))
                 async for batch in result.partitions(BATCH):
                     into.batch(batch)
+
+    async def tables(self, ask: Ask) -> dict[str, tuple[Column, ...]]:
+        found: dict[str, list[Column]] = {}
+        schemas: dict[str, str] = {}
+        for row in await ask(_COLUMNS):
+            # Of two tables with one name, the name alone means the one earlier in the path.
+            if schemas.setdefault(row["name"], row["schema"]) == row["schema"]:
+                found.setdefault(row["name"], []).append(Column(row["column"], row["type"]))
+        return {name: tuple(columns) for name, columns in found.items()}
 
     async def close(self) -> None:
         await self.engine.dispose()

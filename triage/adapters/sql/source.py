@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 from triage.adapters.sql.backend import NO_TABLE, PREPARED, Backend, Stop
 from triage.adapters.sql.collect import Collector
 from triage.errors import ConfigError, SourceFailed, SourceFailure, ToolFailed, ToolFailure
+from triage.model.catalogue import Catalogue
 from triage.model.query import Answer, Query, Rows
 
 if TYPE_CHECKING:
@@ -133,6 +134,31 @@ class SqlSource:
             raise SourceFailed(SourceFailure.CONNECT, f"source {self._name!r} is not open")
         rows = await self.ask(Rows(self._name, self._backend.version_sql), timeout_s=timeout_s)
         return str(rows[0]["version"])
+
+    async def catalogue(self, *, timeout_s: float) -> Catalogue:
+        """The tables and views that a query finds by their name alone, as far as the role may
+        read them. Raises ToolFailed for more than an answer may hold."""
+        backend = self._backend
+        if backend is None:
+            raise SourceFailed(SourceFailure.CONNECT, f"source {self._name!r} is not open")
+        until = time.monotonic() + timeout_s
+
+        async def ask(sql: str) -> tuple[dict[str, Any], ...]:
+            left_s = max(0.0, until - time.monotonic())
+            found: tuple[dict[str, Any], ...] = await self.ask(
+                Rows(self._name, sql), timeout_s=left_s
+            )
+            return found
+
+        try:
+            return Catalogue(tables=await backend.tables(ask))
+        except ToolFailed as failed:
+            if failed.failure is not ToolFailure.ANSWER_TOO_LARGE:
+                raise
+        raise ToolFailed(
+            ToolFailure.ANSWER_TOO_LARGE,
+            f"source {self._name!r} has more tables and columns than an answer may hold",
+        )
 
     async def close(self) -> None:
         backend, self._backend = self._backend, None

@@ -24,6 +24,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from triage.adapters.sql.backend import BATCH, NO_TABLE, PREPARED
 from triage.errors import ConfigError, SourceFailed, SourceFailure, ToolFailed, ToolFailure
+from triage.model.catalogue import Column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from sqlalchemy import TextClause
     from sqlalchemy.engine import URL
 
-    from triage.adapters.sql.backend import Stop
+    from triage.adapters.sql.backend import Ask, Stop
     from triage.adapters.sql.collect import Collector
 
 _BUSY_S = 0.25  # a writer's commit takes milliseconds; longer is an outage, not a wait
@@ -54,6 +55,12 @@ _PRAGMAS = frozenset(
         "table_list",
         "table_xinfo",
     )
+)
+
+
+_TABLES = (
+    "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+    " AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name"
 )
 
 
@@ -99,6 +106,21 @@ class SqliteBackend:
         except asyncio.CancelledError:
             stop.at = 0  # the thread is not ours to cancel: the query ends itself
             raise
+
+    async def tables(self, ask: Ask) -> dict[str, tuple[Column, ...]]:
+        # One at a time: joined with pragma_table_info they would have to declare a virtual table,
+        # which the authorizer refuses, and one view of a table that is gone would spoil all.
+        found: dict[str, tuple[Column, ...]] = {}
+        for row in await ask(_TABLES):
+            quoted = '"' + row["name"].replace('"', '""').replace(":", "\\:") + '"'
+            try:
+                columns = await ask(f"PRAGMA table_info({quoted})")
+            except ToolFailed as failed:
+                if failed.failure is not ToolFailure.QUERY_REJECTED:
+                    raise
+                continue
+            found[row["name"]] = tuple(Column(one["name"], one["type"]) for one in columns)
+        return found
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False)

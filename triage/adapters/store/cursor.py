@@ -20,13 +20,13 @@ _AT_BYTES = 8
 _SECRET = select(SECRETS.c.value).where(SECRETS.c.name == bindparam("wanted"))
 
 
-def encode_cursor(transaction: Transaction, decided_at: int, alert_id: str) -> str:
-    payload = decided_at.to_bytes(_AT_BYTES, "big", signed=True) + alert_id.encode()
+def encode_cursor(transaction: Transaction, at: int, key: str) -> str:
+    payload = at.to_bytes(_AT_BYTES, "big", signed=True) + key.encode()
     return base64.urlsafe_b64encode(_mac(transaction, payload) + payload).decode()
 
 
 def decode_cursor(transaction: Transaction, cursor: str) -> tuple[int, str]:
-    """`decided_at` and alert id of the last decision shown. Raises PayloadError."""
+    """Time and key of the last row shown. Raises PayloadError."""
     try:
         decoded = base64.b64decode(cursor, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

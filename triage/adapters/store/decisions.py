@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from triage.adapters.store.cursor import decode_cursor, encode_cursor
 from triage.adapters.store.evidence import load_evidence, pack, purge_some, store_evidence
+from triage.adapters.store.gaps import GapRow, gap_rows, store_gaps
 from triage.adapters.store.outbox import post
 from triage.adapters.store.pages import find_page
 from triage.adapters.store.readers import Readers
@@ -24,6 +25,7 @@ from triage.errors import StoreError
 from triage.model.alert import AlertId
 from triage.model.canonical import canonical_json
 from triage.model.decision import Decision, Outcome, decision_document
+from triage.model.gap import Gap
 from triage.ports import (
     AlertStatus,
     Clock,
@@ -62,9 +64,11 @@ class Commit:
     evidence: Mapping[str, bytes]
     messages: Sequence[Message]
     clock: Clock
+    gaps: Sequence[Gap] = ()
     _head: str = ""
     _body: bytes = b""
     _packed: list[tuple[str, bytes]] = field(default_factory=list)
+    _gap_rows: list[GapRow] = field(default_factory=list)
     _prepared: bool = False
 
     def prepare(self) -> None:
@@ -76,6 +80,7 @@ class Commit:
             document.pop(name)
         self._head = canonical_json(document).decode()
         self._packed = [(digest, pack(body)) for digest, body in self.evidence.items()]
+        self._gap_rows = gap_rows(self.gaps)
         self._prepared = True
 
     def __call__(self, transaction: Transaction) -> CommitStatus:
@@ -105,6 +110,7 @@ class Commit:
         )
         store_evidence(transaction, self._packed, now)
         post(transaction, decision.alert_id, self.messages, now)
+        store_gaps(transaction, self._gap_rows)
         transaction.count("pending", -1)
         transaction.count("decided", 1)
         return CommitStatus.COMMITTED
@@ -119,13 +125,20 @@ class SqliteDecisionLog:
     clock: Clock
 
     async def commit(
-        self, decision: Decision, evidence: Mapping[str, bytes], messages: Sequence[Message]
+        self,
+        decision: Decision,
+        evidence: Mapping[str, bytes],
+        messages: Sequence[Message],
+        gaps: Sequence[Gap] = (),
     ) -> CommitStatus:
         """Raises StoreError, also for an alert that was never accepted."""
         operation = Commit(
-            decision=decision, evidence=evidence, messages=messages, clock=self.clock
+            decision=decision, evidence=evidence, messages=messages, clock=self.clock, gaps=gaps
         )
-        if sum(map(len, evidence.values())) > _LARGE_BYTES:
+        # A trace holds all that a model wrote: up to some hundred kilobytes.
+        if sum(map(len, evidence.values())) > _LARGE_BYTES or any(
+            result.trace is not None for result in decision.nodes
+        ):
             await asyncio.to_thread(operation.prepare)
         return await self.writer.run(operation, durable=True)
 

@@ -19,7 +19,7 @@ from triage.adapters.store.file import StoreFile
 from triage.adapters.store.schema import COUNTER_NAMES, COUNTERS, METADATA, SECRETS
 from triage.errors import ConfigError
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Oldest first, as in `migrations/versions`."""
 
 

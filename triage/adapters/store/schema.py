@@ -179,6 +179,36 @@ SECRETS = Table(
 )
 """Random keys made with the database, so that a cursor can be known as its own."""
 
+GAPS = Table(
+    "gaps",
+    METADATA,
+    Column("gap_id", Text, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("tool_version", Integer, nullable=False),
+    Column("tool_sha256", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Column("closed_at", BigInteger),
+    Column("closed_by", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("latest", Text, nullable=False),
+    Index("ix_gaps_list", "closed_at", "last_at", "gap_id"),
+    Index("ix_gaps_node", "node", "closed_at", "last_at", "gap_id"),
+)
+"""One row a kind of gap. `latest` is the newest case, as `gap_document` has it."""
+
+GAP_CASES = Table(
+    "gap_cases",
+    METADATA,
+    Column("gap_id", Text, primary_key=True),
+    Column("alert_id", Text, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("ix_gap_cases_at", "gap_id", "at", "alert_id"),
+)
+
 COUNTER_NAMES = (
     "accepted",
     "decided",

@@ -13,6 +13,7 @@ from triage.adapters.store import migrate
 from triage.adapters.store.alerts import SqliteAlertLog
 from triage.adapters.store.decisions import SqliteDecisionLog
 from triage.adapters.store.file import FileLock, StoreFile
+from triage.adapters.store.gaps import SqliteGapLog
 from triage.adapters.store.ledger import SqliteLedgerView
 from triage.adapters.store.outbox import SqliteOutbox
 from triage.adapters.store.readers import Readers
@@ -33,6 +34,7 @@ class Store:
 
     alerts: SqliteAlertLog
     decisions: SqliteDecisionLog
+    gaps: SqliteGapLog
     outbox: SqliteOutbox
     ledger: SqliteLedgerView
     queue: SqliteQueue
@@ -46,6 +48,7 @@ class Store:
         *,
         clock: Clock,
         exclusive: bool = True,
+        closes_gaps: bool = False,
         max_pending: int = MAX_PENDING,
         retry_after_s: int = RETRY_AFTER_S,
         lease_s: float = LEASE_S,
@@ -55,7 +58,10 @@ class Store:
         """Open for serving (`exclusive`), or for reading beside a daemon that serves.
 
         A missing file is created and, with `upgrade`, an older schema brought up to date; a
-        reader does neither, and what it tries to change raises StoreError. `embedded_queue`
+        reader does neither, and what it tries to change raises StoreError. With `closes_gaps` it
+        may close gaps, in a transaction of one statement, which SQLite puts between the daemon's
+        own: no lease or counter is touched, and nothing of it is in the daemon's memory.
+        `embedded_queue`
         lets `accept` write the queue's rows itself, in its own transaction. Raises ConfigError
         naming the process that serves this file already, or what is wrong with the file.
         """
@@ -74,12 +80,13 @@ class Store:
             readers.start()
             resources.push_async_callback(readers.close)
             writer = Writer(file=file, compiler=compiler)
-            if exclusive:
+            closer = writer if exclusive else Writer(file=file, compiler=compiler)
+            if exclusive or closes_gaps:
                 try:
-                    writer.start()
+                    closer.start()
                 except sqlite3.Error as error:
                     raise ConfigError(f"store {file.path} cannot be opened: {error}") from error
-                resources.push_async_callback(writer.close)
+                resources.push_async_callback(closer.close)
             queue = SqliteQueue(writer=writer, clock=clock, lease_s=lease_s)
             if exclusive:
                 await queue.free_claims()
@@ -94,6 +101,7 @@ class Store:
                     enqueues=embedded_queue,
                 ),
                 decisions=SqliteDecisionLog(writer=writer, readers=readers, clock=clock),
+                gaps=SqliteGapLog(writer=closer, readers=readers),
                 outbox=SqliteOutbox(writer=writer, readers=readers),
                 ledger=SqliteLedgerView(readers=readers),
                 queue=queue,

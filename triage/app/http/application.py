@@ -10,16 +10,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from triage.app.http.decisions import DecisionEndpoints, ReadServices
+from triage.app.http.gaps import GapEndpoints, GapServices
 from triage.app.http.intake import IntakeEndpoint, IntakeServices
 from triage.app.http.operations import OperationEndpoints, OperationServices
 from triage.app.http.replies import HttpProblem
 
 
 def http_application(
-    intake: IntakeServices, reading: ReadServices, operations: OperationServices
+    intake: IntakeServices,
+    reading: ReadServices,
+    operations: OperationServices,
+    gap_services: GapServices,
 ) -> Starlette:
     take = IntakeEndpoint(intake)
     decisions = DecisionEndpoints(reading)
+    gaps = GapEndpoints(gap_services)
     operate = OperationEndpoints(operations)
 
     async def take_alerts(request: Request) -> Response:
@@ -33,6 +38,9 @@ def http_application(
             Route("/api/v1/decisions/{alert_id}", decisions.one, methods=["GET"]),
             Route("/api/v1/evidence/{answer_sha256}", decisions.evidence, methods=["GET"]),
             Route("/api/v1/ledger", decisions.ledger, methods=["GET"]),
+            Route("/api/v1/gaps", gaps.page, methods=["GET"]),
+            Route("/api/v1/gaps/{gap_id}", gaps.one, methods=["GET"]),
+            Route("/api/v1/gaps/{gap_id}/close", gaps.close, methods=["POST"]),
             Route("/-/healthy", operate.healthy, methods=["GET"]),
             Route("/-/ready", operate.ready, methods=["GET"]),
             Route("/-/reload", operate.reload, methods=["POST"]),

@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triage.app.http.access import LONGEST_NUMBER, Gate
-from triage.app.http.replies import HttpProblem, reply
+from triage.app.http.access import Gate
+from triage.app.http.paging import page_limit
+from triage.app.http.replies import HttpProblem, reply, store_unavailable
 from triage.app.ledger import ledger_document
 from triage.errors import PayloadError, StoreError
 from triage.model.alert import AlertId
 from triage.ports import DecisionFilter, DecisionLog, LedgerView
-
-DEFAULT_LIMIT = 100
-MAX_LIMIT = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +31,7 @@ class DecisionEndpoints:
     async def page(self, request: Request) -> Response:
         self._services.gate.admit(request, "read")
         query = request.query_params
-        limit = query.get("limit", str(DEFAULT_LIMIT))
-        if (
-            not (limit.isascii() and limit.isdecimal())
-            or len(limit) > LONGEST_NUMBER
-            or not 1 <= int(limit) <= MAX_LIMIT
-        ):
-            raise HttpProblem(400, f"limit must be a number from 1 to {MAX_LIMIT}")
+        limit = page_limit(request)
         wanted = DecisionFilter(
             outcome=query.get("outcome", ""),
             alarm=query.get("alarm", ""),
@@ -49,12 +41,12 @@ class DecisionEndpoints:
         )
         try:
             page = await self._services.decisions.page(
-                wanted, cursor=query.get("cursor", ""), limit=int(limit)
+                wanted, cursor=query.get("cursor", ""), limit=limit
             )
         except PayloadError as error:
             raise HttpProblem(400, str(error)) from error
         except StoreError as error:
-            raise _unavailable(error) from error
+            raise store_unavailable(error) from error
         return reply({"decisions": list(page.decisions), "cursor": page.cursor})
 
     async def one(self, request: Request) -> Response:
@@ -63,7 +55,7 @@ class DecisionEndpoints:
         try:
             document = await self._services.decisions.get(alert_id)
         except StoreError as error:
-            raise _unavailable(error) from error
+            raise store_unavailable(error) from error
         if document is None:
             raise HttpProblem(404, f"no alert {alert_id!r} was ever accepted")
         return reply(document, status=200 if "outcome" in document else 202)
@@ -74,7 +66,7 @@ class DecisionEndpoints:
         try:
             body = await self._services.decisions.evidence(digest)
         except StoreError as error:
-            raise _unavailable(error) from error
+            raise store_unavailable(error) from error
         if body is None:
             raise HttpProblem(404, f"no answer {digest!r} is stored: it was purged, or never came")
         return Response(body, media_type="application/json")
@@ -85,11 +77,7 @@ class DecisionEndpoints:
         try:
             return reply(ledger_document(await self._services.ledger.ledger(full=full)))
         except StoreError as error:
-            raise _unavailable(error) from error
-
-
-def _unavailable(error: StoreError) -> HttpProblem:
-    return HttpProblem(503, f"the store did not answer: {error}", {"Retry-After": "1"})
+            raise store_unavailable(error) from error
 
 
 def _instant(text: str | None, name: str) -> datetime | None:

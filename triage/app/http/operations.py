@@ -13,7 +13,7 @@ from starlette.responses import Response
 from triage.app.http.access import Gate
 from triage.app.http.replies import HttpProblem, reply
 from triage.errors import ConfigError, InvalidFiles, StoreError
-from triage.ports import Clock, LedgerView
+from triage.ports import Clock, GapLog, LedgerView
 from triage.telemetry.metrics import Metrics
 
 
@@ -25,6 +25,7 @@ class OperationServices:
     gate: Gate
     metrics: Metrics
     ledger: LedgerView
+    gaps: GapLog
     clock: Clock
     readiness: Callable[[], Awaitable[Mapping[str, Any]]]
     reload: Callable[[], Awaitable[Mapping[str, Any]]]
@@ -46,6 +47,7 @@ class OperationEndpoints:
         services = self._services
         try:
             services.metrics.ledger.update(await services.ledger.ledger(), services.clock.now())
+            services.metrics.fallback.open_gaps(await services.gaps.open_gaps())
             services.metrics.runtime.store_up.labels().set(1.0)
         except StoreError:
             # The page must still be there: it is how anyone learns that the store is not.

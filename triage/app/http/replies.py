@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
+from triage.errors import StoreError
+
 
 class HttpProblem(Exception):
     """A request that ends with an error status. `detail` goes into the reply's `error` object."""
@@ -42,3 +44,7 @@ def reply(
         headers=dict(headers or {}),
         media_type="application/json",
     )
+
+
+def store_unavailable(error: StoreError) -> HttpProblem:
+    return HttpProblem(503, f"the store did not answer: {error}", {"Retry-After": "1"})

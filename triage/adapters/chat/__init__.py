@@ -1,0 +1,5 @@
+"""Chat endpoints that speak the OpenAI API."""
+
+from triage.adapters.chat.endpoint import ChatEndpoint
+
+__all__ = ["ChatEndpoint"]

@@ -1,0 +1,1 @@
+"""The CodeAct sub-agent: answers for one node whose tool failed, within a budget."""
