@@ -16,6 +16,7 @@ from triage.errors import ModelFailed, ModelFailure
 from triage.ports import ChatMessage, ChatModel, Completion
 
 TIMEOUT_S = 30.0
+MAX_TOKENS = 100_000  # so many that the reply is bounded by the adapter alone
 KEY = "key-of-the-account-7f3a"
 PROMPT = (ChatMessage("system", "You answer."), ChatMessage("user", "Is it late?"))
 
@@ -59,8 +60,10 @@ async def endpoint(
         await model.close()
 
 
-def ask(model: ChatModel, timeout_s: float = TIMEOUT_S) -> Awaitable[Completion]:
-    return model.complete(PROMPT, max_tokens=50, timeout_s=timeout_s)
+def ask(
+    model: ChatModel, timeout_s: float = TIMEOUT_S, *, max_tokens: int = MAX_TOKENS
+) -> Awaitable[Completion]:
+    return model.complete(PROMPT, max_tokens=max_tokens, timeout_s=timeout_s)
 
 
 async def failure(model: ChatModel, expected: ModelFailure, timeout_s: float = TIMEOUT_S) -> str:

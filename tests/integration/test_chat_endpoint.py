@@ -260,6 +260,15 @@ class TestAnswers:
         assert detail.startswith(f"http://{HOST}:{server.port} ")
         assert time.slept == []
 
+    async def test_an_endpoint_that_heeds_no_limit_is_hung_up_on(self) -> None:
+        """A reply that no such number of tokens can take: reading on would spend on."""
+        long = completion("x" * 100_000)
+        async with ScriptedServer(reply(200, long)) as server, endpoint(server.url) as model:
+            assert len((await ask(model)).text) == 100_000
+            with pytest.raises(ModelFailed, match="answered with more than") as caught:
+                await ask(model, max_tokens=100)
+            assert caught.value.failure is ModelFailure.PROTOCOL
+
     @pytest.mark.parametrize("size", [1, 3, 1_000])
     async def test_an_answer_in_pieces_is_an_answer(self, size: int) -> None:
         text = "It is. " * 3_000

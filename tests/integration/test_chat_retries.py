@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.chat_world import (
     GOOD,
+    MAX_TOKENS,
     HandTime,
     ask,
     endpoint,
@@ -175,7 +176,7 @@ class TestParameters:
         assert len(asked) == 4
         for form in asked[2:]:
             assert form.keys() == {"model", "messages", "max_completion_tokens", "stream"}
-            assert form["max_completion_tokens"] == 50
+            assert form["max_completion_tokens"] == MAX_TOKENS
 
     @pytest.mark.parametrize("name", ["messages", "max_tokens"])
     async def test_it_does_not_learn_for_ever(self, name: str) -> None:
