@@ -19,6 +19,8 @@ CODE := $(wildcard triage tests bench examples)
 TOOLS := $(wildcard tools_lib)
 SHELL_FILES := .ci/run $(wildcard scripts/*.sh)
 ARGS ?=
+# One more than there are cores: many tests wait for a server to come up.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 .PHONY: help
 help: ## list the targets
@@ -62,7 +64,7 @@ lint: $(VENV)/.stamp ## style, types, import direction, shell scripts, Dockerfil
 
 .PHONY: test
 test: setup lint ## lint, then every test
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=5 --dist=loadfile $(ARGS)
 
 .PHONY: bench
 bench: setup ## every measurement, into bench/results (25 minutes on two cores)

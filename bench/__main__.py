@@ -263,7 +263,7 @@ def real_servers_command(json_file: JsonFile = None) -> None:
 @application.command("peers")
 def peers_command(
     json_file: JsonFile = None,
-    alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 100,
+    alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 80,
     rounds: Rounds = 2,
 ) -> None:
     """The dock's alerts through the engine, a hand-written loop and LangGraph, all the same way."""

@@ -44,7 +44,7 @@ from triage.tool_api import (
     selector,
 )
 
-ROUNDS = 20
+ROUNDS = 14
 WARM_UP_ROUNDS = 1
 ONE_BY_ONE = 5  # decisions of each mode a round, one at a time
 FAR = 3  # and as many with the server far away

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 DECISIONS = 1_000_000
 SMALL = 1_000
-ROUNDS = 150
+ROUNDS = 100
 WARM_UP_ROUNDS = 10
 OPENS = 7
 ALERTS = 4  # decided one by one by each store in a round

@@ -46,7 +46,7 @@ from triage.ports import Source
 from triage.telemetry.metrics import Metrics
 from triage.worker.lanes import Lanes
 
-ALERTS = 100
+ALERTS = 80
 ROUNDS = 2
 NAMES = ("floor", "engine", "langgraph", "product")
 RATIOS = (("engine", "floor"), ("langgraph", "engine"), ("product", "floor"))

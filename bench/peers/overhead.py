@@ -17,7 +17,7 @@ from triage.model.query import Answer, Query
 from triage.model.verdict import Truth, Verdict
 from triage.telemetry.metrics import Metrics
 
-ROUNDS = 200
+ROUNDS = 150
 WALKS_PER_ROUND = 10
 WARM_UP_ROUNDS = 10
 

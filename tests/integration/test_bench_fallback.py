@@ -170,7 +170,7 @@ async def test_a_hanging_endpoint_answers_nobody(endpoint: ScriptedEndpoint) -> 
 @pytest.mark.timeout(300)
 def test_isolation_gives_what_it_promises() -> None:
     told: list[tuple[int, int]] = []
-    plan = Plan(rate_per_s=10.0, half_s=2.0, pairs=1)
+    plan = Plan(rate_per_s=10.0, half_s=1.0, pairs=1)
     found = measure_isolation(plan, lambda done, of: told.append((done, of)))
     assert told == [(done, 8) for done in range(1, 9)]
     for trouble in ("hang", "error", "flood"):

@@ -137,7 +137,9 @@ class TestRequest:
             assert (await ask(model)).text == "It is."
 
     async def test_logs_hold_neither_key_nor_prompt(self, caplog: pytest.LogCaptureFixture) -> None:
+        # By name: what configured logging before may have quieted the library.
         caplog.set_level(logging.DEBUG)
+        caplog.set_level(logging.DEBUG, logger="httpcore")
         async with (
             ScriptedServer(in_turn(GOOD, refuse(401, error(f"no {KEY}")))) as server,
             endpoint(server.url) as model,

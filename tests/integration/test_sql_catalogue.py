@@ -48,7 +48,7 @@ async def test_sqlite_tables_and_views(tmp_path: Path) -> None:
         'CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, "odd col" TEXT, untyped);'
         "CREATE VIEW newest AS SELECT id FROM orders;"
         "CREATE TABLE sqlitelike (share REAL);"
-        "CREATE TABLE \"it's a \"\"name\"\" :of its own\" (x INTEGER);",
+        'CREATE TABLE "it\'s a ""name"" :of its own" (x INTEGER);',
     )
     async with opened(url) as source:
         assert isinstance(source, Catalogued)

@@ -23,6 +23,7 @@ MAX_TEXT = 1_600  # characters a source, some 400 tokens
 MAX_NAME = 120  # characters
 MAX_HELP = 120
 MAX_LINE = 500
+MORE = "…"
 WHOLE = 100
 """Entries of a catalogue that is asked for as a whole: the same answer for every question is stored
 once. Of a larger one only those are asked for that hold a word of the question."""
@@ -110,6 +111,7 @@ def _lines(
     entries: Mapping[str, _Entry], kind: _Kind, words: Sequence[str], limit: int
 ) -> Iterator[str]:
     """What fits the words with all that is known of it, then the names of the rest."""
+    limit -= len(MORE) + 2
     near = ranked({name: entry.words for name, entry in entries.items()}, words) if words else []
     told = set()
     for name in near[: kind.most]:
@@ -123,7 +125,7 @@ def _lines(
     for name in (name for name in dict.fromkeys((*near, *sorted(entries))) if name not in told):
         limit -= len(name) + 2
         if limit < 0:
-            rest.append("…")
+            rest.append(MORE)
             break
         rest.append(name)
     if rest:
