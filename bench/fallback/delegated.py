@@ -67,6 +67,9 @@ class Delegated:
         )
         return await self._agent.answer(asked, timeout_s=timeout_s)
 
+    def turned_away(self, reason: str) -> None:
+        self._agent.turned_away(reason)
+
     async def _judge(self, request: FallbackRequest, deadline: float) -> NodeResult:
         node = request.question.node
         left_s = max(0.0, deadline - self._monotonic())

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry
 
+from triage.app.fallback import agent
 from triage.app.field_maps import field_maps
 from triage.app.procedure import Loaded, load_procedure
 from triage.app.sections import IntakeSection
@@ -29,6 +30,7 @@ from triage.model.alert import Alert, Arrival, ArrivalKind, episode_id, occurren
 from triage.ports import Clock, Source
 from triage.telemetry.decision_metrics import NodeMetrics
 from triage.telemetry.edge_metrics import SourceMetrics
+from triage.telemetry.fallback_metrics import FallbackMetrics
 
 CONNECT_S = 10.0  # a command that is a source starts within this
 FIRST_EPISODE = 1
@@ -77,18 +79,28 @@ async def one_off(
     """
     loaded: Loaded = await asyncio.to_thread(load_procedure, settings, quarantined)
     registry = CollectorRegistry()
-    engine = Engine(
-        options=EngineOptions(
-            deadline_s=settings.engine.deadline_s,
-            fallback_deadline_s=settings.engine.fallback_deadline_s,
-            prefetch=settings.engine.prefetch,
-        ),
-        clock=clock,
-        marker=NoMark(),
-        metrics=NodeMetrics.register(registry),
-    )
     async with AsyncExitStack() as stack:
-        pool = SourcePool(clock, SourceMetrics.register(registry))
+        helper = await stack.enter_async_context(
+            agent(
+                settings.fallback,
+                library=settings.sop.library,
+                secrets=settings.secrets(),
+                metrics=FallbackMetrics.register(registry),
+                clock=clock,
+            )
+        )
+        engine = Engine(
+            options=EngineOptions(
+                deadline_s=settings.engine.deadline_s,
+                fallback_deadline_s=settings.engine.fallback_deadline_s,
+                prefetch=settings.engine.prefetch,
+            ),
+            clock=clock,
+            marker=NoMark(),
+            metrics=NodeMetrics.register(registry),
+            fallback=helper.fallback,
+        )
+        pool = SourcePool(clock, SourceMetrics.register(registry), fallback=settings.fallback)
         sources = await pool.take_up(settings.sources)
         for guarded in sources.values():
             stack.push_async_callback(close_source, guarded)

@@ -279,6 +279,8 @@ class Attempt:
         if not await self._lane.enter_slow():
             for plan in broken:
                 result = results[plan.node.node]
+                assert result.failure is not None
+                fallback.fallback.turned_away(result.failure.reason)
                 results[plan.node.node] = result._replace(
                     failure=Failure(
                         reason=FallbackFailure.SATURATED.value,

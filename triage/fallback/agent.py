@@ -64,6 +64,9 @@ class CodeAct:
         ending = await attempt.run()
         return self._record(request, ending, tuple(attempt.turns), budget)
 
+    def turned_away(self, reason: str) -> None:
+        self._metrics.counted(reason=reason, result=FallbackFailure.SATURATED.value)
+
     def _parts(self) -> Parts:
         """Made at the first attempt: constructors read no files."""
         if self._shared is None:

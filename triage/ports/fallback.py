@@ -82,6 +82,10 @@ class Fallback(Protocol):
 
     async def answer(self, request: FallbackRequest, *, timeout_s: float) -> FallbackAnswer: ...
 
+    def turned_away(self, reason: str) -> None:
+        """A node was not put to it, because the slow lane was full: to be counted. `reason` is
+        the tool's failure."""
+
 
 class Lane(Protocol):
     """The slot an attempt holds."""

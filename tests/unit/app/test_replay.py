@@ -247,6 +247,9 @@ class Sure:
     async def answer(self, request: FallbackRequest, *, timeout_s: float) -> FallbackAnswer:
         return FallbackAnswer(verdict=Verdict(value=Truth.TRUE))
 
+    def turned_away(self, reason: str) -> None:
+        raise AssertionError(f"the slow lane is never full here: {reason}")
+
 
 @on_virtual_time
 async def test_the_fallback_is_not_asked_again() -> None:

@@ -48,6 +48,9 @@ class Scripted:
     async def answer(self, request: FallbackRequest, *, timeout_s: float) -> FallbackAnswer:
         return self.said
 
+    def turned_away(self, reason: str) -> None:
+        raise AssertionError(f"the slow lane is never full here: {reason}")
+
 
 def without(node: str) -> ToolFailed:
     return ToolFailed(ToolFailure.MISSING, f"{node} has no tool")

@@ -45,6 +45,7 @@ class Scripted:
     ) -> None:
         self.requests: list[FallbackRequest] = []
         self.timeouts: list[float] = []
+        self.turned: list[str] = []
         self._answers = answers or {}
         self._takes_s = takes_s
 
@@ -58,6 +59,9 @@ class Scripted:
         if self._takes_s > timeout_s:
             return FallbackAnswer(verdict=None, reason="fallback_deadline", detail="too slow")
         return self._answers.get(request.question.node, FallbackAnswer(verdict=YES))
+
+    def turned_away(self, reason: str) -> None:
+        self.turned.append(reason)
 
 
 class CountingLane:
@@ -189,6 +193,7 @@ async def test_with_the_slow_lane_full_the_node_is_failed_and_the_fast_slot_kept
     assert result.answered_by is AnsweredBy.NOBODY
     assert decided.decision.outcome.value == "escalate"
     assert not fallback.requests
+    assert fallback.turned == ["tool_raised"]
     assert (lanes.fast_in_use, lanes.slow_in_use) == (0, 1)
     assert sample(world.metrics, "triage_node_failures_total", reason="fallback_saturated") == 1
 

@@ -55,6 +55,9 @@ class Slow:
         await self.may_answer.wait()
         return FallbackAnswer(verdict=conclude([compare("one", 1, "==", 1)], "yes"))
 
+    def turned_away(self, reason: str) -> None:
+        assert reason == "tool_raised"
+
 
 @on_virtual_time
 async def test_alerts_in_the_slow_lane_leave_the_fast_one_to_the_others() -> None:
