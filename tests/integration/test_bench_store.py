@@ -95,6 +95,8 @@ def test_measure_store() -> None:
     )
     compared = (*growth_store.COMPARED, "deep_page")
     names = [f"store_1m_{name}_ratio" for name in compared]
+    rare = [figures[f"store_1m_{name}_ratio"] for name in growth_store.RARE]
+    assert figures["store_1m_rare_lists_ratio"] == max(rare)
     worst = max(figures[name] for name in names)
     assert figures["store_1m_ratio"] == worst
     for name in (*names, "file_mb", "fill_per_s", "large_open_p50_ms", "small_open_p50_ms"):
