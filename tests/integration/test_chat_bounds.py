@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ssl
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
+from tests.certificates import both_in, served_with
 from tests.integration.chat_world import (
     GOOD,
     HandTime,
@@ -279,7 +272,7 @@ class TestEnds:
 class TestTls:
     async def test_an_authority_that_is_trusted(self, certificate: Path) -> None:
         async with (
-            ScriptedServer(GOOD, tls=_served_with(certificate)) as server,
+            ScriptedServer(GOOD, tls=served_with(certificate)) as server,
             endpoint(server.url, ca_file=str(certificate)) as model,
         ):
             await model.open()
@@ -287,7 +280,7 @@ class TestTls:
 
     async def test_an_authority_nobody_trusts(self, certificate: Path) -> None:
         async with (
-            ScriptedServer(GOOD, tls=_served_with(certificate)) as server,
+            ScriptedServer(GOOD, tls=served_with(certificate)) as server,
             endpoint(server.url) as model,
         ):
             detail = await failure(model, ModelFailure.CONNECT)
@@ -320,31 +313,4 @@ def _answers_when(release: asyncio.Event, script: Script) -> Script:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A PEM file with a key and its certificate for 127.0.0.1, signed by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "scripted")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    file.write_bytes(
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        + signed.public_bytes(Encoding.PEM)
-    )
-    return file
-
-
-def _served_with(certificate: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
-    return context
+    return both_in(tmp_path_factory.mktemp("tls"))

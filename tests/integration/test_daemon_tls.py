@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import ssl
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.certificates import certificate_and_key
 from tests.daemon import Daemon, Project, native, running, silent_tool
-from tests.servers import HOST
 from triage.app.exits import Exit
 
 TOKEN_VARIABLE = "TEST_INGEST_TOKEN"  # noqa: S105 - the name of one
@@ -25,32 +19,10 @@ TOKEN = "an-ingest-token"  # noqa: S105 - for this test
 
 def certificate(folder: Path) -> tuple[Path, Path]:
     """A self-signed certificate for this machine's loopback address, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "triage test")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))]), False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
+    made, key = certificate_and_key()
     cert_file, key_file = folder / "cert.pem", folder / "key.pem"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+    cert_file.write_bytes(made)
+    key_file.write_bytes(key)
     return cert_file, key_file
 
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
+from tests.certificates import both_in, served_with
 from tests.contract.metrics_cases import at
 from tests.integration.prometheus_world import LEVEL, SERIES, TIMEOUT_S, opened, success
 from tests.scripted_server import (
@@ -26,7 +19,6 @@ from tests.scripted_server import (
     in_turn,
     reply,
 )
-from tests.servers import HOST
 from triage.adapters.prometheus import PrometheusSource
 from triage.errors import ConfigError, SourceFailed, SourceFailure
 from triage.model.query import Aggregate, Samples
@@ -150,7 +142,7 @@ class TestTls:
             peers.add(writer.get_extra_info("peername"))
             await reply(200, success([SERIES]))(request, writer)
 
-        async with ScriptedServer(script, tls=_served_with(certificate)) as server:
+        async with ScriptedServer(script, tls=served_with(certificate)) as server:
             source = PrometheusSource("metrics", server.url, ca_file=str(certificate))
             await source.open()
             for _ in range(3):
@@ -160,7 +152,7 @@ class TestTls:
 
     async def test_an_authority_nobody_trusts(self, certificate: Path) -> None:
         script = reply(200, success([SERIES]))
-        async with ScriptedServer(script, tls=_served_with(certificate)) as server:
+        async with ScriptedServer(script, tls=served_with(certificate)) as server:
             async with opened(server.url) as source:
                 with pytest.raises(SourceFailed, match="certificate") as caught:
                     await source.ask(LEVEL, timeout_s=TIMEOUT_S)
@@ -174,34 +166,7 @@ class TestTls:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A PEM file with a key and its certificate for 127.0.0.1, signed by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "scripted")])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    file.write_bytes(
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        + signed.public_bytes(Encoding.PEM)
-    )
-    return file
-
-
-def _served_with(certificate: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
-    return context
+    return both_in(tmp_path_factory.mktemp("tls"))
 
 
 class TestSettings:

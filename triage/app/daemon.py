@@ -47,7 +47,6 @@ from triage.worker.worker import Worker, WorkerOptions
 
 RETENTION_S = 600.0
 HTTP_CLOSE_S = 1.0  # seconds
-CONNECT_S = 10.0  # that alerts wait, after the start, for sources that have yet to connect
 
 
 class Daemon:
@@ -151,7 +150,7 @@ class Daemon:
 
     async def _work(self, worker: Worker, pool: SourcePool) -> None:
         """Alerts are accepted meanwhile; a stop need not wait for a server that is starting."""
-        settled = asyncio.create_task(pool.settled(within_s=CONNECT_S))
+        settled = asyncio.create_task(pool.settled())
         stopping = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({settled, stopping}, return_when=asyncio.FIRST_COMPLETED)

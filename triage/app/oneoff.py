@@ -22,17 +22,16 @@ from triage.app.settings import Settings
 from triage.app.sources import SourcePool, close_source
 from triage.engine.engine import Decided, Engine, EngineOptions
 from triage.engine.snapshot import Snapshot, snapshot
-from triage.errors import Finding, SourceFailed, ToolFailed
+from triage.errors import Finding
 from triage.evaluation.judge import NoMark
 from triage.intake.formats import parse
 from triage.intake.request import IntakeRequest, Rejected
 from triage.model.alert import Alert, Arrival, ArrivalKind, episode_id, occurrence_id
-from triage.ports import Clock, Source
+from triage.ports import Clock
 from triage.telemetry.decision_metrics import NodeMetrics
 from triage.telemetry.edge_metrics import SourceMetrics
 from triage.telemetry.fallback_metrics import FallbackMetrics
 
-CONNECT_S = 10.0  # a command that is a source starts within this
 FIRST_EPISODE = 1
 
 
@@ -105,21 +104,13 @@ async def one_off(
         for guarded in sources.values():
             stack.push_async_callback(close_source, guarded)
         # A daemon's sources have long been connected when an alert comes.
-        await asyncio.gather(*(_connected(guarded.source) for guarded in sources.values()))
+        await pool.settled()
         yield OneOff(
             snapshot=snapshot(loaded.sop, loaded.sites, loaded.library, sources),
             warnings=loaded.warnings,
             engine=engine,
             clock=clock,
         )
-
-
-async def _connected(source: Source) -> None:
-    if isinstance(source, Probed):
-        try:
-            await source.probe(timeout_s=CONNECT_S)
-        except (SourceFailed, ToolFailed):
-            return  # the node that asks it says so, in the decision
 
 
 # --- reading a payload ------------------------------------------------------------------------

@@ -105,6 +105,7 @@ def _custom(name: str, section: sections.CustomSource) -> Source:
 
 
 MAX_SQL_CONNECTIONS = 10
+CONNECT_S = 10.0  # that alerts wait, after a start, for sources that have yet to connect
 
 
 class SourcePool:
@@ -148,8 +149,8 @@ class SourcePool:
         self._metrics.for_sources((*wanted, *agents))
         return {name: guarded for name, (_, guarded) in opened.items()}
 
-    async def settled(self, *, within_s: float) -> None:
-        """Returns when every source has connected or failed to, or after `within_s`.
+    async def settled(self) -> None:
+        """Returns when every source has connected or failed to, or after CONNECT_S.
 
         An alert that is judged while a server is still starting would be degraded for nothing.
         """
@@ -161,7 +162,7 @@ class SourcePool:
         if not starting:
             return
         try:
-            await asyncio.wait(starting, timeout=within_s)
+            await asyncio.wait(starting, timeout=CONNECT_S)
         finally:
             for task in starting:
                 task.cancel()
