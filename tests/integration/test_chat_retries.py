@@ -184,3 +184,37 @@ class TestParameters:
         async with ScriptedServer(refusal) as server, endpoint(server.url) as model:
             await failure(model, ModelFailure.REJECTED)
         assert len(server.requests) == (1 if name == "messages" else 2)
+
+    @pytest.mark.parametrize(
+        "refusal",
+        [
+            {"message": "no", "param": "response_format", "code": "unsupported_parameter"},
+            {"message": "'response_format' of type 'json_schema' is not supported", "code": None},
+            {"message": "invalid", "param": "response_format.json_schema", "code": "invalid"},
+        ],
+    )
+    async def test_it_does_without_a_schema_where_none_is_offered(
+        self, refusal: dict[str, object]
+    ) -> None:
+        asked: list[dict[str, object]] = []
+
+        async def plain(request: Request, writer: asyncio.StreamWriter) -> None:
+            form = orjson.loads(request.body)
+            asked.append(form)
+            answer = GOOD
+            if "response_format" in form:
+                answer = refuse(400, orjson.dumps({"error": refusal}))
+            await answer(request, writer)
+
+        schema = {"type": "object"}
+        async with (
+            ScriptedServer(plain) as server,
+            endpoint(server.url, reply_schema=schema) as model,
+        ):
+            await ask(model)
+            await ask(model)
+        assert ["response_format" in form for form in asked] == [True, False, False]
+        assert asked[0]["response_format"] == {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "strict": True, "schema": schema},
+        }

@@ -58,6 +58,7 @@ async def agent(
     from triage.fallback.limits import AgentLimits
     from triage.fallback.masking import Mask
     from triage.fallback.prompt import Prompt
+    from triage.fallback.reply import REPLY_SCHEMA
 
     sandbox = MontySandbox(
         SandboxLimits(
@@ -73,6 +74,7 @@ async def agent(
         api_key=section.secret("api_key"),
         ca_file=str(section.ca_file or ""),
         temperature=section.temperature,
+        reply_schema=REPLY_SCHEMA if section.structured_output else None,
         request_timeout_s=section.request_timeout_s,
         max_requests=section.max_requests,
         breaker_failures=section.breaker_failures,
@@ -90,7 +92,7 @@ async def agent(
             else CodeAct(
                 model=model,
                 sandbox=sandbox,
-                prompt=Prompt.load(),
+                prompt=Prompt.load(as_json=section.structured_output),
                 examples=examples_of(library),
                 limits=AgentLimits(
                     turns=section.max_turns,

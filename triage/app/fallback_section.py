@@ -16,7 +16,8 @@ class FallbackSection(Section):
 
     `llm_url` is the base of an OpenAI-compatible API, such as http://127.0.0.1:8177/v1. The
     budgets are a node's: `timeout_s` within the alert's `fallback_deadline_s`, `max_tokens` of all
-    turns together, prompts and replies. `context_tokens` is the model's window.
+    turns together, prompts and replies. `context_tokens` is the model's window. With
+    `structured_output` replies are asked for as JSON of a schema, where the endpoint offers that.
     """
 
     SECRETS: ClassVar[tuple[str, ...]] = ("api_key",)
@@ -32,6 +33,7 @@ class FallbackSection(Section):
     context_tokens: Count = 16_000
     timeout_s: Seconds = 30.0
     request_timeout_s: Seconds = 20.0
+    structured_output: bool = False
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
     max_requests: Count = 4
     breaker_failures: Count = 5

@@ -89,7 +89,7 @@ class Attempt:
         opening = parts.prompt.opening(
             self._request, tools, parts.examples(self._request.question), mask=parts.mask
         )
-        conversation = Conversation(opening, parts.prompt)
+        conversation = Conversation(opening, parts.prompt, as_json=parts.prompt.as_json)
         observer = Observer(
             parts.prompt,
             parts.mask,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from triage.fallback.observation import Observation, Phrases
+from triage.fallback.reply import structured
 from triage.fallback.template import fenced
 from triage.ports import ChatMessage
 
@@ -25,9 +26,14 @@ class _Exchange:
 
 
 class Conversation:
-    def __init__(self, opening: Sequence[ChatMessage], phrases: Phrases) -> None:
+    """With `as_json` replies are said again in the form that the endpoint holds them to."""
+
+    def __init__(
+        self, opening: Sequence[ChatMessage], phrases: Phrases, *, as_json: bool = False
+    ) -> None:
         self._opening = tuple(opening)
         self._phrases = phrases
+        self._as_json = as_json
         self._exchanges: list[_Exchange] = []
 
     def add(self, thought: str, code: str, observation: Observation) -> None:
@@ -63,12 +69,18 @@ class Conversation:
         return messages
 
     def _said(self, exchange: _Exchange) -> str:
+        if self._as_json:
+            kept = exchange.code if exchange.keep_code else self._condensed(exchange)
+            return structured(exchange.thought or SILENCE, kept)
         if not exchange.code:
             return exchange.thought or SILENCE
         if exchange.keep_code:
             return f"{exchange.thought}\n```python\n{exchange.code}\n```"
+        return f"{exchange.thought}\n{self._condensed(exchange)}"
+
+    def _condensed(self, exchange: _Exchange) -> str:
         lines = str(exchange.code.count("\n") + 1)
-        return f"{exchange.thought}\n{self._phrases.phrase('condensed_code', lines=lines)}"
+        return self._phrases.phrase("condensed_code", lines=lines)
 
     def _told(self, exchange: _Exchange) -> str:
         if exchange.keep_observation:

@@ -28,6 +28,7 @@ __all__ = ["Example", "Prompt"]
 
 FOLDER = "prompts"
 RULES, TASK, EXAMPLE = "rules.md", "task.md", "example.md"
+AS_JSON = "as_json.md"
 TEXTS, PHRASES = "texts.yaml", "phrases.yaml"
 
 ALERT_NAMES = ("site", "fired_at", "entity", "labels", "facts", "units", "zone")
@@ -39,9 +40,9 @@ _VERSION = re.compile(r"version: (\S+)\n+")
 
 class Prompt:
     """`files` maps a path under prompts/ to its text. `version` is the one in the rules, `sha256`
-    is of all files."""
+    is of all files. With `as_json` replies are asked for as REPLY_SCHEMA has them."""
 
-    def __init__(self, files: Mapping[str, str]) -> None:
+    def __init__(self, files: Mapping[str, str], *, as_json: bool = False) -> None:
         """Raises ValueError for rules without a version, KeyError for a file that is missing."""
         found = _VERSION.match(files[RULES])
         if found is None:
@@ -51,16 +52,20 @@ class Prompt:
         for name in sorted(files):
             digest.update(f"{name}\0{files[name]}\0".encode())
         self.sha256 = digest.hexdigest()
+        self.as_json = as_json
         self._rules = files[RULES][found.end() :].strip()
+        if as_json:
+            self._rules += f"\n\n{files[AS_JSON].strip()}"
         self._task = files[TASK]
         self._example = files[EXAMPLE]
         self._texts: Mapping[str, str] = yaml.safe_load(files[TEXTS])
         self._phrases: Mapping[str, str] = yaml.safe_load(files[PHRASES])
 
     @classmethod
-    def load(cls) -> Self:
+    def load(cls, *, as_json: bool = False) -> Self:
         """Reads the files of this package."""
-        return cls(dict(_files(resources.files(__package__ or "triage.fallback") / FOLDER)))
+        folder = resources.files(__package__ or "triage.fallback") / FOLDER
+        return cls(dict(_files(folder)), as_json=as_json)
 
     def phrase(self, name: str, **values: str) -> str:
         """Raises KeyError for a phrase that there is not, or a value that it lacks."""

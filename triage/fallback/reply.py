@@ -11,7 +11,9 @@ import re
 import warnings
 from collections.abc import Collection
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from triage.ports import Completion
 
@@ -21,6 +23,15 @@ CUT_OFF = "length"
 WITHHELD = "refused"
 PYTHON = frozenset({"", "py", "python", "python3", "py3", "ipython"})
 THINKING, THOUGHT = "<think>", "</think>"
+
+THOUGHT_KEY, CODE_KEY = "thought", "code"
+REPLY_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {THOUGHT_KEY: {"type": "string"}, CODE_KEY: {"type": "string"}},
+    "required": [THOUGHT_KEY, CODE_KEY],
+    "additionalProperties": False,
+}
+"""Of a reply where the endpoint holds replies to a schema."""
 
 _FENCE = re.compile(r"([ \t]{0,8})(`{3,}|~{3,})[ \t]*([^`]{0,80})$")
 
@@ -66,6 +77,12 @@ def read_reply(completion: Completion, *, callables: Collection[str], code_bytes
     thinking, text = _split_thinking(text)
     if not text.strip():
         return Reply(thinking, problem=NoCode.TRUNCATED if cut_off else NoCode.EMPTY)
+    structured = _structured(text)
+    if structured is not None:
+        said, code = structured
+        # Some models fence the program even there.
+        text = code if _split_blocks(code)[1] else f"```python\n{code}\n```"
+        thinking = "\n".join(part for part in (thinking, said) if part)
     prose, blocks = _split_blocks(text)
     reply = _choose(prose, blocks, text, cut_off=cut_off, callables=callables)
     thought = "\n".join(part for part in (thinking, reply.thought) if part)
@@ -104,6 +121,27 @@ def _choose(  # noqa: PLR0911 - one kind of reply a return
     if _is_program(text, callables):
         return Reply("", code=text.strip("\n"))
     return Reply(prose, problem=NoCode.PROSE if prose else NoCode.EMPTY)
+
+
+def _structured(text: str) -> tuple[str, str] | None:
+    """Thought and code of a reply that is a JSON object with both, None for any other."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(document, dict):
+        return None
+    thought, code = document.get(THOUGHT_KEY, ""), document.get(CODE_KEY)
+    if not isinstance(thought, str) or not isinstance(code, str):
+        return None
+    return thought.strip(), code
+
+
+def structured(thought: str, code: str) -> str:
+    """A reply as REPLY_SCHEMA has it."""
+    return orjson.dumps({THOUGHT_KEY: thought, CODE_KEY: code}).decode()
 
 
 def _split_thinking(text: str) -> tuple[str, str]:

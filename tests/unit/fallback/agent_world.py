@@ -242,6 +242,8 @@ class PlainPrompt(PlainPhrases):
     version = "7"
     sha256 = "ab" * 32
 
+    as_json = False
+
     def __init__(self, opening: str = "Is it so?") -> None:
         super().__init__()
         self._opening = opening

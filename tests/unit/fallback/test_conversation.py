@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import orjson
+
 from tests.unit.fallback.phrases import PlainPhrases
 from triage.fallback.conversation import Conversation
 from triage.fallback.observation import Observation
@@ -12,8 +14,8 @@ from triage.ports import ChatMessage
 OPENING = [ChatMessage("system", "rules"), ChatMessage("user", "question")]
 
 
-def conversation(turns: int) -> Conversation:
-    talk = Conversation(OPENING, PlainPhrases())
+def conversation(turns: int, *, as_json: bool = False) -> Conversation:
+    talk = Conversation(OPENING, PlainPhrases(), as_json=as_json)
     for turn in range(1, turns + 1):
         code = f"code_{turn}\n" + "c" * 100
         talk.add(f"thought {turn}", code, Observation(f"seen {turn} " + "o" * 200, f"sum {turn}"))
@@ -78,3 +80,16 @@ def test_a_reply_without_code_is_said_again_as_it_was() -> None:
     messages = talk.messages(within(10_000))
     assert messages[2] == ChatMessage("assistant", "no idea")
     assert messages[4].content, "endpoints refuse an empty message"
+
+
+def test_replies_are_said_again_in_the_form_they_are_held_to() -> None:
+    talk = conversation(2, as_json=True)
+    whole = talk.messages(within(10_000))
+    assert orjson.loads(whole[2].content) == {
+        "thought": "thought 1",
+        "code": "code_1\n" + "c" * 100,
+    }
+    condensed = talk.messages(within(0))
+    assert orjson.loads(condensed[2].content)["code"] == "[2 lines of code, left out]"
+    talk.add("", "", Observation("your reply was empty", "empty"))
+    assert orjson.loads(talk.messages(within(0))[-2].content)["thought"]

@@ -234,3 +234,14 @@ async def test_the_opening_leaves_room_in_a_small_window(node: str) -> None:
     assert text.count("# Example ") == 3
     names = DOCK.metrics if "metrics" in given.sources else DOCK.tables
     assert all(name in text for name in names)
+
+
+async def test_where_replies_have_a_schema_the_rules_say_so() -> None:
+    given = request(metrics())
+    tools = await opened(given.calls, given.question)
+    plain, as_json = (
+        Prompt.load(as_json=wanted).opening(given, tools, (), mask=MASK)[0].content
+        for wanted in (False, True)
+    )
+    assert as_json.startswith(plain)
+    assert "JSON object" in as_json.removeprefix(plain)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.fallback.reply import MAX_BARE_CHARS, MAX_REPLY_CHARS, NoCode, Reply, read_reply
+from triage.fallback.reply import (
+    MAX_BARE_CHARS,
+    MAX_REPLY_CHARS,
+    NoCode,
+    Reply,
+    read_reply,
+    structured,
+)
 from triage.ports import Completion
 
 CALLABLES = frozenset({"metrics_samples", "submit"})
@@ -166,3 +174,39 @@ def test_a_reply_is_code_or_has_a_problem(lines: list[str], finish: str) -> None
     reply = read("\n".join(lines), finish, code_bytes=40)
     assert bool(reply.code.strip()) is (reply.problem is None)
     assert len(reply.code.encode()) <= 40
+
+
+def test_a_reply_of_the_schema_is_thought_and_code() -> None:
+    assert read(structured("So.", "x = 1\ny = 2")) == Reply("So.", "x = 1\ny = 2")
+
+
+def test_a_program_that_is_fenced_within_the_schema_is_taken_out() -> None:
+    assert read(structured("So.", "```python\nx = 1\n```")) == Reply("So.", "x = 1")
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({"thought": "", "code": " "}, NoCode.EMPTY),
+        ({"thought": "", "code": "```sql\nSELECT 1\n```"}, NoCode.LANGUAGE),
+        ({"thought": "", "code": "```\nx = 1\n```\n```\ny = 1\n```"}, NoCode.BLOCKS),
+        ({"code": "x" * 2000}, NoCode.CODE_TOO_LONG),
+        ({"thought": 1, "code": "x = 1"}, NoCode.PROSE),
+        ({"code": ["x = 1"]}, NoCode.PROSE),
+        ({"thought": "nothing else"}, NoCode.PROSE),
+    ],
+)
+def test_a_document_that_holds_no_program_is_told_so(document: object, problem: NoCode) -> None:
+    assert read(orjson.dumps(document).decode()).problem is problem
+
+
+def test_a_document_that_was_cut_off_is_not_run() -> None:
+    assert read(structured("So.", "x = 1")[:-4], "length").problem is NoCode.TRUNCATED
+
+
+@given(st.text(), st.text())
+def test_any_thought_and_code_end_well_within_the_schema(thought: str, code: str) -> None:
+    reply = read_reply(
+        Completion(structured(thought, code), "stop", 1, 1), callables=CALLABLES, code_bytes=10**6
+    )
+    assert (reply.problem is None) == bool(reply.code)

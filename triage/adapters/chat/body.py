@@ -1,13 +1,13 @@
 """What is asked of the endpoint.
 
-No `response_format`: a reply is a short thought and a program in a fence. As a string in JSON that
-program would be escaped line by line, which small models get wrong and all pay tokens for, and a
-schema could say no more of it than that it is a string. The code is checked by running it.
+A `response_format` only where one is configured: as a string in JSON a program is escaped line by
+line, which small models get wrong and all pay tokens for, and a schema can say no more of it than
+that it is a string. The code is checked by running it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,14 +17,19 @@ from triage.ports import ChatMessage
 LIMIT = "max_tokens"
 NEWER_LIMIT = "max_completion_tokens"
 TEMPERATURE = "temperature"
+RESPONSE_FORMAT = "response_format"
 
 
 class Bodies:
     """Makes request bodies, and learns which parameters this model does not take: reasoning models
-    refuse any temperature but their own, and know the limit by its newer name only."""
+    refuse any temperature but their own, and know the limit by its newer name only. Where an
+    endpoint offers it, replies are held to `reply_schema`, a JSON Schema."""
 
-    def __init__(self, model: str, temperature: float) -> None:
+    def __init__(
+        self, model: str, temperature: float, reply_schema: Mapping[str, Any] | None = None
+    ) -> None:
         self._model = model
+        self._reply_schema = reply_schema
         self._temperature: float | None = temperature
         self._limit = LIMIT
 
@@ -40,6 +45,11 @@ class Bodies:
         }
         if self._temperature is not None:
             form[TEMPERATURE] = self._temperature
+        if self._reply_schema is not None:
+            form[RESPONSE_FORMAT] = {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "strict": True, "schema": self._reply_schema},
+            }
         return orjson.dumps(form)
 
     def do_without(self, parameter: str) -> None:
@@ -48,6 +58,8 @@ class Bodies:
             self._limit = NEWER_LIMIT
         elif parameter == TEMPERATURE:
             self._temperature = None
+        elif parameter == RESPONSE_FORMAT:
+            self._reply_schema = None
 
 
 def size(messages: Sequence[ChatMessage]) -> int:

@@ -6,9 +6,10 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from triage.adapters.chat.address import address
 from triage.adapters.chat.answers import read_completion
@@ -38,6 +39,7 @@ class ChatEndpoint:
     """`model` as the endpoint at `url` names it; `url` is the base of the API, to which
     /chat/completions is put. `api_key` goes as a bearer token; user information in the URL goes
     as basic authentication instead. `ca_file` is a PEM bundle to trust instead of the system's.
+    With a `reply_schema` replies are JSON of that JSON Schema, where the endpoint offers that.
     Redirects are not followed, and proxies named in the environment are not used.
 
     `request_timeout_s` bounds one request, besides what a call has left. At most `max_requests`
@@ -58,6 +60,7 @@ class ChatEndpoint:
         api_key: str = "",
         ca_file: str = "",
         temperature: float = 0.0,
+        reply_schema: Mapping[str, Any] | None = None,
         request_timeout_s: float = math.inf,
         max_requests: int = 4,
         max_reply_bytes: int = MAX_REPLY_BYTES,
@@ -73,7 +76,7 @@ class ChatEndpoint:
         self._where = where.shown
         self._scrub = Scrub(where.secrets)
         self._wire = Wire(where, ca_file=ca_file, max_kept=max_requests)
-        self._bodies = Bodies(model, temperature)
+        self._bodies = Bodies(model, temperature, reply_schema)
         self._breaker = Breaker(
             failures=breaker_failures, reset_s=breaker_reset_s, monotonic=monotonic
         )

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from triage.adapters.chat.body import RESPONSE_FORMAT
 from triage.adapters.chat.setback import Setback
 from triage.adapters.chat.wire import Reply
 from triage.errors import ModelFailure
@@ -70,7 +71,7 @@ def refused(reply: Reply, now: Callable[[], datetime]) -> Setback:
             said=said.text,
             fix=NEEDS_A_PERSON.get(status, ""),
             counts=status in NEEDS_A_PERSON,
-            unsupported=said.param if said.code in UNSUPPORTED else "",
+            unsupported=_unsupported(said),
         )
     return Setback(
         failure=ModelFailure.PROTOCOL,
@@ -78,6 +79,15 @@ def refused(reply: Reply, now: Callable[[], datetime]) -> Setback:
         said=said.text,
         fix="redirects are not followed: set llm_url to the final address",
     )
+
+
+def _unsupported(said: Said) -> str:
+    """The parameter that this endpoint does not take. Of structured output servers tell in words
+    of their own, with a code or parameter of any name or none."""
+    if said.code in UNSUPPORTED:
+        return said.param
+    words = f"{said.param} {said.text}"
+    return RESPONSE_FORMAT if RESPONSE_FORMAT in words or "json_schema" in words else ""
 
 
 def read_error(body: bytes) -> Said:
