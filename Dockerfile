@@ -6,8 +6,10 @@
 #     -v "$PWD/my-procedure:/etc/triage:ro" -v triage-data:/data triage
 #
 # /etc/triage holds triage.toml, sop.yaml, sites.yaml and tools_lib/ (`triage init DIR` makes
-# them); [store] in triage.toml should name a file below /data, the only place that is written.
+# them); [store] in triage.toml should name a file below /data, the only place that is written, or
+# a PostgreSQL: then `data = "/data"`, and each replica has a /data of its own.
 # The container listens on every address, and `serve` does that only with a token configured.
+# Several replicas with what they need: deploy/compose.yaml, deploy/kubernetes.
 
 FROM python:3.13-slim AS build
 WORKDIR /src

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import uvloop
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
-from rich.table import Table
 
-from bench import prefetch, record, start, watching
+from bench import deliveries, prefetch, start
 from bench.fallback.options import (
     Answering,
     ContextTokens,
@@ -32,10 +26,10 @@ from bench.fallback.options import (
     staff_for,
 )
 from bench.peers import overhead
-from bench.servers import MissingServer
+from bench.saying import JsonFile, counting, say, servers_needed, show, write
 
 application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
+deliveries.add_to(application)
 Rounds = Annotated[int, typer.Option(min=1, help="How often the contenders take turns.")]
 Sealed = Annotated[bool, typer.Option("--sealed", help="The world that nothing was developed on.")]
 
@@ -50,6 +44,9 @@ def all_command(
     fallback: Annotated[
         bool, typer.Option("--fallback", help="What concerns the fallback, in place of the rest.")
     ] = False,
+    only_deliveries: Annotated[
+        bool, typer.Option("--deliveries", help="What concerns deliveries, in place of the rest.")
+    ] = False,
 ) -> None:
     """Everything, into bench/results: about 25 minutes on two cores.
 
@@ -58,7 +55,9 @@ def all_command(
     from bench import programme
 
     steps = programme.FALLBACK_STEPS if fallback else programme.STEPS
-    if asyncio.run(programme.run(_say, steps)):
+    if only_deliveries:
+        steps = programme.DELIVERY_STEPS
+    if asyncio.run(programme.run(say, steps)):
         raise typer.Exit(1)
 
 
@@ -81,7 +80,7 @@ def world_command(json_file: JsonFile = None, sealed: Sealed = False) -> None:
         "episodes": len(minutes.episodes),
         "warehouse_mb": round(files.warehouse.stat().st_size / 1e6),
     }
-    _report("world", figures, json_file)
+    show("world", figures, json_file)
 
 
 @application.command("replay")
@@ -133,7 +132,7 @@ def replay_command(
 
     report.quiet()
     seed = SEALED_SEED if sealed else OPEN_SEED
-    with _counting("alerts") as count, staff_for(mode, llm_url, llm_model, timeout_s) as staff:
+    with counting("alerts") as count, staff_for(mode, llm_url, llm_model, timeout_s) as staff:
         run = uvloop.run(
             history.replay(
                 count=alerts,
@@ -144,7 +143,7 @@ def replay_command(
                 mode=AnsweringMode(mode.value),
                 staff=staff,
                 progress=count,
-                say=_say,
+                say=say,
             )
         )
     figures = history.figures(
@@ -159,8 +158,8 @@ def replay_command(
     if plots is not None:
         name = "sealed" if sealed else "open"
         for path in report.plot(run, figures, plots, name):
-            _say(str(path))
-    _write(figures, json_file)
+            say(str(path))
+    write(figures, json_file)
     if figures["errors"] and not llm_url:
         raise typer.Exit(1)
 
@@ -203,19 +202,19 @@ def fallback_command(
     }
     if llm_url:
         agency = Agency(section=section(llm_url, named(llm_model), **budgets))
-        with _counting("nodes") as count:
+        with counting("nodes") as count:
             figures = uvloop.run(
-                real_model.try_model(agency, sample=sample, seed=seed, progress=count, say=_say)
+                real_model.try_model(agency, sample=sample, seed=seed, progress=count, say=say)
             )
         shown = {name: value for name, value in figures.items() if name != "nodes"}
-        _report("fallback, a real model", shown, None)
-        _write(figures, json_file)
+        show("fallback, a real model", shown, None)
+        write(figures, json_file)
         return
-    with _counting("alerts") as count:
+    with counting("alerts") as count:
         figures = uvloop.run(
-            measuring.measure(count=alerts, seed=seed, budgets=budgets, progress=count, say=_say)
+            measuring.measure(count=alerts, seed=seed, budgets=budgets, progress=count, say=say)
         )
-    _report("fallback", figures, json_file)
+    show("fallback", figures, json_file)
     if not measuring.is_right(figures):
         raise typer.Exit(1)
 
@@ -233,9 +232,9 @@ def isolation_command(
     from bench.fallback import isolation
 
     plan = isolation.Plan(rate_per_s=rate, half_s=seconds, pairs=pairs)
-    with _counting("halves") as count:
+    with counting("halves") as count:
         figures = isolation.measure_isolation(plan, count)
-    _report("isolation", figures, json_file)
+    show("isolation", figures, json_file)
 
 
 @application.command("cases")
@@ -243,9 +242,9 @@ def cases_command(json_file: JsonFile = None) -> None:
     """Every tool against its labelled cases, and the cases against mutants of the tools."""
     from bench.cases import judging
 
-    with _counting("tools") as count:
+    with counting("tools") as count:
         figures = judging.measure(progress=count, processes=os.cpu_count() or 1)
-    _report("cases", figures, json_file)
+    show("cases", figures, json_file)
 
 
 @application.command("real-servers")
@@ -255,9 +254,9 @@ def real_servers_command(json_file: JsonFile = None) -> None:
     from bench.replay import report
 
     report.quiet()
-    with _counting("alerts") as count, _servers_needed():
-        figures = comparison.measure(progress=count, say=_say)
-    _report("real servers", figures, json_file)
+    with counting("alerts") as count, servers_needed():
+        figures = comparison.measure(progress=count, say=say)
+    show("real servers", figures, json_file)
 
 
 @application.command("peers")
@@ -271,9 +270,9 @@ def peers_command(
     from bench.replay import report
 
     report.quiet()
-    with _counting("walks") as count:
-        figures = asyncio.run(dock.measure(alerts=alerts, rounds=rounds, progress=count, say=_say))
-    _report("peers on the dock", figures, json_file)
+    with counting("walks") as count:
+        figures = asyncio.run(dock.measure(alerts=alerts, rounds=rounds, progress=count, say=say))
+    show("peers on the dock", figures, json_file)
 
 
 @application.command("growth")
@@ -287,11 +286,11 @@ def growth_command(
     from bench.dock import ROOT
     from bench.growth import sop, store
 
-    with _counting("SOP") as count:
+    with counting("SOP") as count:
         figures = sop.measure_sop(ROOT, count)
-    with _counting("store") as count:
+    with counting("store") as count:
         figures |= store.measure_store(decisions, count)
-    _report("growth", figures, json_file)
+    show("growth", figures, json_file)
 
 
 class Project(StrEnum):
@@ -309,13 +308,13 @@ def load_command(
     """The highest rate that one daemon sustains, and its latency below it."""
     from bench.load import dock, sustained
 
-    with _counting("trials") as count:
+    with counting("trials") as count:
         if project is Project.dock:
             figures = sustained.measure_load(dock.dock_target(), count, plan=dock.PLAN)
         else:
             figures = sustained.measure_load(progress=count)
     figures["project"] = project.value
-    _report("load", figures, json_file)
+    show("load", figures, json_file)
 
 
 # --- the engine -------------------------------------------------------------------------------
@@ -333,64 +332,26 @@ def overhead_command(
     daemon's own.
     """
     run = uvloop.run if on_uvloop else asyncio.run
-    with _counting("walks") as count:
+    with counting("walks") as count:
         figures = run(overhead.measure(rounds, count))
     figures["event_loop"] = "uvloop" if on_uvloop else "asyncio"
-    _report("engine overhead", figures, json_file)
+    show("engine overhead", figures, json_file)
 
 
 @application.command("prefetch")
 def prefetch_command(json_file: JsonFile = None, rounds: Rounds = prefetch.ROUNDS) -> None:
     """`prefetch = subtree` against `layer` on a real Prometheus: latency and source load."""
-    with _counting("decisions") as count, _servers_needed():
+    with counting("decisions") as count, servers_needed():
         figures = prefetch.measure(rounds, count)
-    _report("prefetch", figures, json_file)
+    show("prefetch", figures, json_file)
 
 
 @application.command("start")
 def start_command(json_file: JsonFile = None, rounds: Rounds = start.ROUNDS) -> None:
     """Time until the daemon is ready, and what it keeps resident when idle."""
-    with _counting("starts") as count:
+    with counting("starts") as count:
         figures = start.measure(rounds, count)
-    _report("start", figures, json_file)
-
-
-# --- saying it --------------------------------------------------------------------------------
-
-
-@contextmanager
-def _counting(what: str) -> Iterator[watching.Progress]:
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, of: progress.update(task, completed=done, total=of)
-
-
-@contextmanager
-def _servers_needed() -> Iterator[None]:
-    try:
-        yield
-    except MissingServer as error:
-        _say(str(error))
-        raise typer.Exit(1) from None
-
-
-def _say(text: str) -> None:
-    Console(stderr=True).print(text, highlight=False)
-
-
-def _report(title: str, figures: Mapping[str, Any], json_file: Path | None) -> None:
-    table = Table(title=title, show_header=False)
-    for name, value in figures.items():
-        table.add_row(name, str(value))
-    Console().print(table)
-    _write(figures, json_file)
-
-
-def _write(figures: Mapping[str, Any], json_file: Path | None) -> None:
-    if json_file is not None:
-        record.write(json_file, figures)
+    show("start", figures, json_file)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from pathlib import Path
 from bench.record import RESULTS
 from bench.watching import Say
 
+QUEUES = ("sqlite", "redis", "nats")
+CHAOS = ("--seconds", "300", "--alerts", "6000")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -56,6 +59,17 @@ FALLBACK_STEPS: tuple[tuple[Step, ...], ...] = (
     (_step("isolation", "isolation"),),
 )
 """Of the fallback: as long again as everything else."""
+
+DELIVERY_STEPS: tuple[tuple[Step, ...], ...] = (
+    *(
+        (_step(f"chaos-{queue}", *("chaos", "--queue", queue, *CHAOS)),)
+        for queue in ("sqlite", "postgres", "redis", "nats")
+    ),
+    (_step("scale", "scale"),),
+    *((_step(f"burst-{queue}", "burst", "--queue", queue),) for queue in QUEUES),
+    (_step("soak", "soak", "--plot", str(RESULTS / "soak.png")),),
+)
+"""Of deliveries: 25 minutes of faults, and half an hour of steady load, take an hour in all."""
 
 
 async def run(say: Say, steps: Sequence[Sequence[Step]] = STEPS, folder: Path = RESULTS) -> int:

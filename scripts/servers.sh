@@ -12,6 +12,8 @@ wanted=(
     'prometheus-alertmanager prometheus-alertmanager'
     'prometheus-node-exporter prometheus-node-exporter'
     '/usr/lib/postgresql/*/bin/initdb postgresql'
+    'redis-server redis-server'
+    'nats-server nats-server'
     'strace strace'
     'shellcheck shellcheck'
 )

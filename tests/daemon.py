@@ -77,7 +77,8 @@ class Project:
     """`nodes` maps a node's id to its tool's source. The alarm `al_x` enters at node `x`, and
     when it is so the action is `act`.
 
-    `more` is put at the end of triage.toml. `metrics_url` is the one source's address.
+    `more` is put at the end of triage.toml. `metrics_url` is the one source's address. `rows` is
+    for a store in the SQLite file.
     """
 
     folder: Path
@@ -87,6 +88,9 @@ class Project:
     engine: Mapping[str, Any] = field(default_factory=dict)
     http: Mapping[str, Any] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
+    store: Mapping[str, Any] = field(default_factory=lambda: {"url": "sqlite:///data/triage.db"})
+    queue: Mapping[str, Any] = field(default_factory=dict)
+    streams: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     more: str = ""
 
     def write(self) -> Project:
@@ -135,7 +139,9 @@ class Project:
 
     def config_text(self) -> str:
         sections: dict[str, Mapping[str, Any]] = {
-            "store": {"url": "sqlite:///data/triage.db"},
+            "store": self.store,
+            "queue": self.queue,
+            **{f"streams.{name}": stream for name, stream in self.streams.items()},
             "engine": self.engine,
             "http": self.http,
             "sources.metrics": {"type": "prometheus", "url": self.metrics_url, **self.source},
@@ -165,21 +171,33 @@ class Project:
 
 
 class Daemon(Server):
-    """`python -m triage serve` of a project. `prefix` comes before its command line."""
+    """`python -m triage serve` of a project. `prefix` comes before its command line. `replica`
+    names one of several of the same project: it has a folder of its own for what is its own."""
 
     name = "triage"
     ready_path = "/-/ready"
 
-    def __init__(self, project: Project, *, prefix: Sequence[str] = (), listen: str = "") -> None:
-        super().__init__(project.folder / "run")
+    def __init__(
+        self,
+        project: Project,
+        *,
+        prefix: Sequence[str] = (),
+        listen: str = "",
+        replica: str = "",
+    ) -> None:
+        super().__init__(project.folder / f"run{replica}")
         self.project = project
+        self._replica = replica
         self._prefix = list(prefix)
         self._listen = listen or f"{HOST}:{self.port}"
         os.environ.setdefault(SECRET_VARIABLE, SECRET)
 
     def argv(self) -> list[str]:
+        data = self.project.folder / f"data{self._replica}"
+        own = ["env", f"TRIAGE_STORE__DATA={data}"] if self._replica else []
         return [
             *self._prefix,
+            *own,
             sys.executable,
             *("-m", "triage", "serve", "--config", str(self.project.config)),
             *("--listen", self._listen),
@@ -193,6 +211,19 @@ class Daemon(Server):
                 self.argv(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder
             )
         return self.process
+
+    async def until_ready(self, *, ready: bool = True, within_s: float = 60) -> dict[str, Any]:
+        """What readiness says, once it says so."""
+        told: dict[str, Any] = {}
+
+        def said() -> bool:
+            nonlocal told
+            with contextlib.suppress(OSError):
+                told = self.get("/-/ready")
+            return told.get("ready") is ready
+
+        await asyncio.to_thread(wait_until, said, what=f"ready is {ready}", within_s=within_s)
+        return told
 
     @property
     def pid(self) -> int:

@@ -90,6 +90,13 @@ class StoreError(TriageError):
     reason = "store"
 
 
+class QueueError(TriageError):
+    """The queue, or a producer's stream, did not do what was asked. What it holds may be lost: the
+    store is the record."""
+
+    reason = "queue"
+
+
 class Overloaded(StoreError):
     """More is pending than the configuration allows; ask again after `retry_after_s` seconds."""
 

@@ -27,11 +27,13 @@ from bench.growth.specimen import SINK, STORM, Identity, answers, arrival, ident
 from triage.adapters.store import migrate
 from triage.adapters.store.evidence import pack
 from triage.adapters.store.schema import ALERTS, DECISIONS, EVIDENCE, OUTBOX, to_us
+from triage.adapters.store.store import LEASE_S, SWEEP_S
 
 CHUNK = 1000 * STORM  # decisions in one transaction, and one piece of a maker's work
 MAKERS = 2  # processes
 AHEAD = 4  # pieces that are made before they are written
 CACHE_KIB = 1 << 19
+HELD_US = round((LEASE_S + SWEEP_S) * 1e6)  # the sweeper leaves an alert that was begun so long
 
 Row = tuple[Any, ...]
 
@@ -128,6 +130,9 @@ def _alert(one: Identity) -> Row:
         1,  # attempts
         None,  # resolved_at
         0,  # unmatched_resolve
+        to_us(one.accepted_at) + HELD_US,  # wake_at: begun at once
+        to_us(one.accepted_at),  # seen_at
+        None,  # coalesced_into
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from tests.contract.store_world import START, HandClock, arrival, decision, migrated, resolve
+from tests.contract.conftest import StoreMaker
+from tests.contract.store_rows import query
+from tests.contract.store_world import START, HandClock, arrival, decision, resolve
 from triage.adapters.store import Store
+from triage.adapters.store.schema import to_us
 from triage.errors import Overloaded, PayloadError
 from triage.model.alert import (
     Accepted,
@@ -35,10 +38,8 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: HandClock) -> AsyncIterator[Store]:
-    opened = await Store.open(migrated(tmp_path / "triage.db"), clock=clock, max_pending=5)
-    yield opened
-    await opened.close()
+async def store(make_store: StoreMaker, clock: HandClock) -> Store:
+    return await make_store(clock=clock, max_pending=5)
 
 
 async def one(log: AlertLog, what: Arrival) -> Accepted:
@@ -298,12 +299,80 @@ async def test_a_request_larger_than_the_limit_fits_into_an_empty_store(store: S
         await store.alerts.accept([arrival("late")])
 
 
-async def test_text_that_is_no_unicode_is_refused_and_harms_nobody_else(store: Store) -> None:
-    with pytest.raises(PayloadError):
-        await store.alerts.accept([arrival("good"), arrival("bad\ud800")])
+WORDS = (
+    "integration",
+    "tenant",
+    "fingerprint",
+    "event",
+    "alarm",
+    "site",
+    "entity",
+    "delivery_key",
+)
 
+
+@pytest.mark.parametrize("word", ["\ud800", "\0"])
+@pytest.mark.parametrize("name", WORDS)
+async def test_text_that_a_database_cannot_hold_is_refused_by_name_and_harms_nobody_else(
+    store: Store, name: str, word: str
+) -> None:
+    bad = replace(arrival("bad"), **{name: f"a{word}b"})  # type: ignore[arg-type]
+    good = asyncio.create_task(one(store.alerts, arrival("elsewhere")))
+
+    with pytest.raises(PayloadError) as refused:
+        await store.alerts.accept([arrival("good"), bad])
+
+    assert refused.value.field == name
+    assert (await good).status is NEW
     assert (await one(store.alerts, arrival("good"))).status is NEW
+
+
+@pytest.mark.parametrize("name", ["labels", "annotations"])
+async def test_a_label_that_is_no_unicode_is_refused_by_name(store: Store, name: str) -> None:
+    bad = replace(arrival(), **{name: {"a": "\ud800"}})  # type: ignore[arg-type]
+    with pytest.raises(PayloadError) as refused:
+        await store.alerts.accept([bad])
+    assert refused.value.field == name
+
+
+async def test_labels_and_the_senders_document_may_hold_any_character(store: Store) -> None:
+    words = {"\0": "\0 \u2028 \U0001f525 '\"\\%s:now"}
+    what = replace(arrival(), labels=words, annotations=words, raw=b"\0\xff")
+    stored = await store.alerts.stored(await id_of(store.alerts, what))
+    assert stored is not None
+    assert dict(stored.alert.labels) == words
+    assert dict(stored.alert.annotations) == words
 
 
 async def test_nothing_is_accepted_from_nothing(store: Store) -> None:
     assert await store.alerts.accept([]) == []
+
+
+async def seen_at(maker: StoreMaker, alert_id: AlertId) -> int:
+    [(moment,)] = query(maker, "SELECT seen_at FROM alerts WHERE alert_id = :its", its=alert_id)
+    return int(moment)
+
+
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [
+        (arrival(delivery_key="m2"), KNOWN),
+        (resolve(delivery_key="m2"), RESOLVED),
+        (arrival(delivery_key="m1"), DUPLICATE),
+    ],
+)
+async def test_when_a_sender_last_spoke_of_an_alert_is_known_to_the_day(
+    make_store: StoreMaker, store: Store, clock: HandClock, what: Arrival, status: AcceptStatus
+) -> None:
+    alert_id = await id_of(store.alerts, arrival(delivery_key="m1"))
+    other = await id_of(store.alerts, arrival("other"))
+    assert await seen_at(make_store, alert_id) == to_us(START)
+    clock.advance(86_400)
+    await store.alerts.accept([arrival(delivery_key="m1")])
+    assert await seen_at(make_store, alert_id) == to_us(START)
+    clock.advance(0.000001)
+
+    assert (await one(store.alerts, what)).status is status
+
+    assert await seen_at(make_store, alert_id) == to_us(clock.now())
+    assert await seen_at(make_store, other) == to_us(START)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from tests.contract.store_world import START, HandClock, arrival, decision, migrated, resolve
+from tests.contract.conftest import StoreMaker
+from tests.contract.store_world import START, HandClock, arrival, decision, resolve
 from triage.adapters.store import Store
 from triage.errors import PayloadError, StoreError
-from triage.model.alert import AlertId, Severity
+from triage.model.alert import AlertId
 from triage.model.decision import Outcome, decision_document
 from triage.ports import CommitStatus, DecisionFilter, Message
 
@@ -27,10 +26,8 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: HandClock) -> AsyncIterator[Store]:
-    opened = await Store.open(migrated(tmp_path / "triage.db"), clock=clock)
-    yield opened
-    await opened.close()
+async def store(make_store: StoreMaker, clock: HandClock) -> Store:
+    return await make_store(clock=clock)
 
 
 async def accepted(store: Store, fingerprint: str = "f") -> AlertId:
@@ -177,26 +174,6 @@ async def test_attempts_are_counted_while_pending(store: Store) -> None:
     assert await store.alerts.begin_attempt(AlertId("unheard")) is None
 
 
-async def test_unheld_are_old_pending_alerts_without_a_queue_entry(
-    tmp_path: Path, clock: HandClock
-) -> None:
-    store = await Store.open(migrated(tmp_path / "apart.db"), clock=clock, embedded_queue=False)
-    try:
-        old = await accepted(store, "old")
-        queued = await accepted(store, "queued")
-        decided = await accepted(store, "decided")
-        await store.decisions.commit(decision(decided), {}, ())
-        await store.queue.publish([(queued, Severity.INFO)])
-        clock.advance(10)
-        edge = clock.now()
-        await accepted(store, "young")
-
-        assert await store.alerts.unheld(older_than=edge, limit=9) == [(old, Severity.WARNING)]
-        assert await store.alerts.unheld(older_than=edge, limit=0) == []
-    finally:
-        await store.close()
-
-
 async def test_pages_walk_all_decisions_newest_first(store: Store, clock: HandClock) -> None:
     expected = []
     for n in range(23):
@@ -245,18 +222,15 @@ async def test_pages_are_filtered(store: Store, clock: HandClock) -> None:
 
 
 async def test_a_cursor_of_someone_else_is_refused(
-    store: Store, tmp_path: Path, clock: HandClock
+    store: Store, make_store: StoreMaker, clock: HandClock
 ) -> None:
     for n in range(2):
         await store.decisions.commit(decision(await accepted(store, f"f{n}")), {}, ())
     own = (await store.decisions.page(DecisionFilter(), cursor="", limit=1)).cursor
-    other = await Store.open(tmp_path / "other.db", clock=clock)
-    try:
-        with pytest.raises(PayloadError) as refused:
-            await other.decisions.page(DecisionFilter(), cursor=own, limit=1)
-        assert refused.value.field == "cursor"
-    finally:
-        await other.close()
+    other = await make_store.elsewhere(clock=clock)
+    with pytest.raises(PayloadError) as refused:
+        await other.decisions.page(DecisionFilter(), cursor=own, limit=1)
+    assert refused.value.field == "cursor"
 
     flipped = ("A" if own[0] != "A" else "B") + own[1:]
     for bad in (flipped, own[:-4], "x", "é", "\x00", own * 2, "=" * 40):
@@ -277,14 +251,14 @@ async def test_evidence_is_kept_once_and_purged_by_age_then_size(
     for digest, body in bodies.items():
         assert await store.decisions.evidence(digest) == body
     horizon = START + timedelta(seconds=7200 * 2) + timedelta(microseconds=1)
-    assert await store.decisions.purge_evidence(older_than=horizon, max_bytes=10**6) == 1
+    assert await store.retention.purge_evidence(older_than=horizon, max_bytes=10**6) == 1
     kept = [d for d in bodies if await store.decisions.evidence(d) is not None]
     assert kept == ["d0", "d2", "d3", "d4", "d5"]  # d0 was used last of all
 
-    assert await store.decisions.purge_evidence(older_than=START, max_bytes=2500) == 3
+    assert await store.retention.purge_evidence(older_than=START, max_bytes=2500) == 3
     kept = [d for d in bodies if await store.decisions.evidence(d) is not None]
     assert len(kept) == 2
-    assert await store.decisions.purge_evidence(older_than=START, max_bytes=2500) == 0
+    assert await store.retention.purge_evidence(older_than=START, max_bytes=2500) == 0
     assert (await store.ledger.ledger(full=True)).balances
 
 

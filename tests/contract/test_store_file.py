@@ -1,28 +1,19 @@
-"""The file: who may open it, what its schema is, and what happens when it cannot grow."""
+"""The SQLite file: who may open it, and what happens when it cannot grow."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import resource
-import sqlite3
 import stat
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect
 
 from tests.contract.store_world import HandClock, arrival, decision
-from triage.adapters.store import Store, migrate
-from triage.adapters.store.schema import COUNTER_NAMES, METADATA
+from triage.adapters.store import Store
 from triage.errors import ConfigError, StoreError
 from triage.model.alert import AcceptStatus, AlertId
 from triage.ports import CommitStatus
@@ -53,41 +44,7 @@ async def test_a_second_daemon_is_told_who_has_the_file(tmp_path: Path) -> None:
     await again.close()
 
 
-async def test_a_reader_reads_beside_the_daemon_and_writes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "triage.db"
-    with pytest.raises(ConfigError, match="does not exist"):
-        await Store.open(path, clock=HandClock(), exclusive=False)
-    daemon = await Store.open(path, clock=HandClock())
-    reader = await Store.open(path, clock=HandClock(), exclusive=False)
-    try:
-        [answer] = await daemon.alerts.accept([arrival()])
-        assert answer.alert_id is not None
-        assert await reader.decisions.get(answer.alert_id) == {"status": "pending"}
-        with pytest.raises(StoreError, match="not open for writing"):
-            await reader.alerts.accept([arrival("g")])
-    finally:
-        await reader.close()
-        await daemon.close()
-    with pytest.raises(StoreError):
-        await daemon.alerts.accept([arrival("h")])
-    with pytest.raises(StoreError):
-        await daemon.ledger.ledger()
-
-
-async def test_a_reader_reads_after_the_daemon_has_gone(tmp_path: Path) -> None:
-    path = tmp_path / "triage.db"
-    daemon = await Store.open(path, clock=HandClock())
-    await daemon.alerts.accept([arrival()])
-    await daemon.close()
-
-    reader = await Store.open(path, clock=HandClock(), exclusive=False)
-    try:
-        assert (await reader.ledger.ledger(full=True)).accepted == 1
-    finally:
-        await reader.close()
-
-
-@pytest.mark.parametrize("bad", ["postgresql://db/x", "sqlite://", "://", "", "sqlite:///:memory:"])
+@pytest.mark.parametrize("bad", ["mysql://db/x", "sqlite://", "://", "", "sqlite:///:memory:"])
 async def test_a_location_that_is_no_file_is_refused(bad: str) -> None:
     with pytest.raises(ConfigError):
         await Store.open(bad, clock=HandClock())
@@ -101,110 +58,13 @@ async def test_a_directory_that_cannot_be_made_is_a_fault_of_the_configuration(
         await Store.open(tmp_path / "file" / "triage.db", clock=HandClock())
 
 
-async def test_newer_foreign_and_broken_databases_are_refused(tmp_path: Path) -> None:
-    newer, foreign, broken = (tmp_path / name for name in ("newer.db", "foreign.db", "broken.db"))
-    migrate.upgrade(newer)
-    for path, statement in (
-        (newer, "UPDATE alembic_version SET version_num = '9999'"),
-        (foreign, "CREATE TABLE theirs (x)"),
-    ):
-        connection = sqlite3.connect(path)
-        with connection:
-            connection.execute(statement)
-        connection.close()
+async def test_what_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.db"
     broken.write_bytes(b"this is no database, whatever its name says" * 100)
-
-    for path, complaint in (
-        (newer, "9999, newer than"),
-        (foreign, "another program"),
-        (broken, "cannot be read"),
-    ):
-        before = path.read_bytes()
-        with pytest.raises(ConfigError, match=complaint):
-            await Store.open(path, clock=HandClock())
-        assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("make", [migrate.upgrade, migrate.migrate_step_by_step])
-def test_the_migrations_make_the_schema_that_the_code_uses(
-    tmp_path: Path, make: Callable[[Path], None]
-) -> None:
-    path = tmp_path / "triage.db"
-    assert migrate.current(path) is None
-    assert migrate.needed(path)
-    make(path)
-    make(path)
-
-    assert migrate.current(path) == migrate.REVISIONS[-1]
-    assert not migrate.needed(path)
-    engine = create_engine(f"sqlite:///{path}")
-    try:
-        with engine.connect() as connection:
-            context = MigrationContext.configure(connection, opts={"compare_type": True})
-            assert compare_metadata(context, METADATA) == []
-            rows = connection.exec_driver_sql("SELECT name, value FROM counters").fetchall()
-            tables = set(inspect(connection).get_table_names())
-    finally:
-        engine.dispose()
-    assert {(name, value) for name, value in rows} == {(name, 0) for name in COUNTER_NAMES}
-    assert tables == {*METADATA.tables, "alembic_version"}
-
-
-def test_a_new_database_is_what_all_migrations_make_of_an_empty_one(tmp_path: Path) -> None:
-    def described(path: Path) -> list[tuple[str, ...]]:
-        with closing(sqlite3.connect(path)) as connection:
-            found = connection.execute(
-                "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
-            ).fetchall()
-            columns = [
-                (table, *map(str, column))
-                for kind, table, *_ in found
-                if kind == "table"
-                for column in connection.execute(f"PRAGMA table_info({table})").fetchall()
-            ]
-            rows = connection.execute(
-                "SELECT 'counter', name FROM counters UNION ALL SELECT 'secret', name FROM secrets"
-                " UNION ALL SELECT 'version', version_num FROM alembic_version ORDER BY 1, 2"
-            ).fetchall()
-        return [*((kind, name, table) for kind, name, table, _ in found), *columns, *rows]
-
-    migrate.upgrade(tmp_path / "new.db")
-    migrate.migrate_step_by_step(tmp_path / "old.db")
-    assert described(tmp_path / "new.db") == described(tmp_path / "old.db")
-
-
-def test_the_revisions_named_in_the_code_are_those_of_the_migrations() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrate.__file__).parent / "migrations"))
-    config.set_main_option("path_separator", "os")
-    steps = ScriptDirectory.from_config(config).walk_revisions()
-    assert tuple(reversed([step.revision for step in steps])) == migrate.REVISIONS
-
-
-@pytest.mark.parametrize("exists", [True, False])
-def test_opening_a_store_does_not_import_alembic(tmp_path: Path, exists: bool) -> None:
-    path = tmp_path / "triage.db"
-    if exists:
-        migrate.upgrade(path)
-    program = (
-        "import asyncio, sys\n"
-        "from pathlib import Path\n"
-        "from tests.contract.store_world import HandClock\n"
-        "from triage.adapters.store import Store\n"
-        "async def main():\n"
-        "    store = await Store.open(Path(sys.argv[1]), clock=HandClock())\n"
-        "    await store.close()\n"
-        "asyncio.run(main())\n"
-        "assert 'alembic' not in sys.modules, 'alembic was imported'\n"
-    )
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", program, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.returncode == 0, done.stderr
+    before = broken.read_bytes()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        await Store.open(broken, clock=HandClock())
+    assert broken.read_bytes() == before
 
 
 @contextmanager
@@ -246,67 +106,6 @@ async def test_a_full_disk_fails_everyone_who_waits_and_nothing_is_half_done(
         assert status is CommitStatus.COMMITTED
         ledger = await store.ledger.ledger(full=True)
         assert (ledger.accepted, ledger.decided, ledger.balances) == (2, 1, True)
-    finally:
-        await store.close()
-
-
-async def test_a_row_that_vanished_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "triage.db"
-    store = await Store.open(path, clock=HandClock())
-    try:
-        answers = await store.alerts.accept([arrival("a"), arrival("b")])
-        first = answers[0].alert_id
-        assert first is not None
-        await store.decisions.commit(decision(first), {}, ())
-        thief = sqlite3.connect(path)
-        with thief:
-            thief.execute("DELETE FROM decisions")
-        thief.close()
-
-        ledger = await store.ledger.ledger(full=True)
-        assert not ledger.balances
-        assert first in ledger.unaccounted
-
-        thief = sqlite3.connect(path)
-        with thief:
-            thief.execute("DELETE FROM alerts WHERE status = 'pending'")
-        thief.close()
-        ledger = await store.ledger.ledger(full=True)
-        assert ledger.accepted == 2
-        assert ledger.pending == 0
-        assert "counter pending says 1, rows say 0" in ledger.unaccounted
-    finally:
-        await store.close()
-
-
-async def test_closing_finishes_what_was_submitted(tmp_path: Path) -> None:
-    path = tmp_path / "triage.db"
-    store = await Store.open(path, clock=HandClock())
-    submitted = [asyncio.create_task(store.alerts.accept([arrival(f"f{n}")])) for n in range(50)]
-    await asyncio.sleep(0)
-    await store.close()
-    answers = await asyncio.gather(*submitted)
-
-    again = await Store.open(path, clock=HandClock())
-    try:
-        assert (await again.ledger.ledger(full=True)).accepted == len(answers) == 50
-    finally:
-        await again.close()
-
-
-async def test_a_cancelled_accept_is_whole_or_absent(tmp_path: Path) -> None:
-    store = await Store.open(tmp_path / "triage.db", clock=HandClock())
-    try:
-        request = asyncio.create_task(store.alerts.accept([arrival("a"), arrival("b")]))
-        await asyncio.sleep(0)
-        request.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await request
-
-        # It had been submitted, so it is done; and its work was announced to the queue.
-        received = await store.queue.receive(limit=5, wait_s=60)
-        assert len(received) == 2
-        assert (await store.ledger.ledger(full=True)).accepted == 2
     finally:
         await store.close()
 

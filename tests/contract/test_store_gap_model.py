@@ -13,8 +13,15 @@ from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
+from tests.contract.conftest import Databases
 from tests.contract.gap_world import gap
 from tests.contract.store_world import HandClock, arrival, decision, migrated, resolve
 from triage.adapters.store import Store
@@ -38,24 +45,43 @@ class Group:
 
 
 class GapMachine(RuleBasedStateMachine):
+    """On an SQLite file."""
+
+    location: str | Path
+
     def __init__(self) -> None:
         super().__init__()
-        self.directory = TemporaryDirectory()
         self.runner = asyncio.Runner()
         self.clock = HandClock()
-        self.path = migrated(Path(self.directory.name) / "0.db")
-        self.lives = 0
+        self.begin()
         self.store = self.run(self.open())
         self.alerts: list[AlertId] = []
         self.decided: set[AlertId] = set()
         self.resolved: set[AlertId] = set()
         self.groups: dict[str, Group] = {}
 
+    def begin(self) -> None:
+        self.directory = TemporaryDirectory()
+        self.location = migrated(Path(self.directory.name) / "0.db")
+        self.lives = 0
+
+    def die(self) -> None:
+        """What a SIGKILL leaves is what the kernel has of the files: a copy taken while the
+        store is open, without the index that processes share."""
+        self.lives += 1
+        following = Path(self.directory.name) / f"{self.lives}.db"
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{self.location}{suffix}", f"{following}{suffix}")
+        self.location = following
+
+    def end_all(self) -> None:
+        self.directory.cleanup()
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(coroutine)
 
     async def open(self) -> Store:
-        return await Store.open(self.path, clock=self.clock)
+        return await Store.open(self.location, clock=self.clock)
 
     @rule()
     def accept(self) -> None:
@@ -115,13 +141,8 @@ class GapMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """As in the machine of the whole store: the files as the kernel has them."""
-        self.lives += 1
-        following = Path(self.directory.name) / f"{self.lives}.db"
-        for suffix in ("", "-wal"):
-            shutil.copyfile(f"{self.path}{suffix}", f"{following}{suffix}")
+        self.die()
         self.run(self.store.close())
-        self.path = following
         self.store = self.run(self.open())
 
     @invariant()
@@ -154,7 +175,7 @@ class GapMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.run(self.store.close())
         self.runner.close()
-        self.directory.cleanup()
+        self.end_all()
 
 
 TestGapMachine = GapMachine.TestCase
@@ -164,3 +185,25 @@ TestGapMachine.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+class GapMachineOnPostgres(GapMachine):
+    databases: Databases
+
+    def begin(self) -> None:
+        self.location = self.databases.new()
+
+    def die(self) -> None:
+        """The server ends every session, as it does with those of a process that is gone."""
+        self.databases.end_sessions(str(self.location))
+
+    def end_all(self) -> None:
+        self.databases.drop(str(self.location))
+
+
+def test_the_same_on_postgresql(postgres_databases: Databases) -> None:
+    GapMachineOnPostgres.databases = postgres_databases
+    # A statement is a round trip here: the rules are SQLite's to try, this shows they are kept.
+    run_state_machine_as_test(
+        GapMachineOnPostgres, settings=settings(GapMachine.TestCase.settings, max_examples=3)
+    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
+from tests.contract.conftest import StoreMaker
 from tests.contract.gap_world import gap
-from tests.contract.store_world import START, HandClock, arrival, decision, migrated, resolve
+from tests.contract.store_world import START, HandClock, arrival, decision, resolve
 from triage.adapters.store import Store
 from triage.errors import PayloadError, StoreError
 from triage.model.alert import AlertId
@@ -25,10 +25,8 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: HandClock) -> AsyncIterator[Store]:
-    opened = await Store.open(migrated(tmp_path / "triage.db"), clock=clock)
-    yield opened
-    await opened.close()
+async def store(make_store: StoreMaker, clock: HandClock) -> Store:
+    return await make_store(clock=clock)
 
 
 async def accepted(store: Store, fingerprint: str = "f") -> AlertId:
@@ -312,19 +310,16 @@ async def test_pages_of_one_node(store: Store) -> None:
 
 
 async def test_a_cursor_of_another_store_or_list_is_refused(
-    store: Store, tmp_path: Path, clock: HandClock
+    store: Store, make_store: StoreMaker, clock: HandClock
 ) -> None:
     for name in "abc":
         await leave(store, name, name)
     page = await store.gaps.gap_page(closed=False, node="", cursor="", limit=1)
     decisions = await store.decisions.page(DecisionFilter(), cursor="", limit=1)
-    other = await Store.open(tmp_path / "other.db", clock=clock)  # with a key of its own
-    try:
-        for name in "ab":
-            await leave(other, name, name)
-        foreign = await other.gaps.gap_page(closed=False, node="", cursor="", limit=1)
-    finally:
-        await other.close()
+    other = await make_store.elsewhere(clock=clock)
+    for name in "ab":
+        await leave(other, name, name)
+    foreign = await other.gaps.gap_page(closed=False, node="", cursor="", limit=1)
     assert page.cursor
     assert foreign.cursor
     for closed, bad in (
@@ -352,9 +347,9 @@ async def test_a_page_has_bounds_of_its_own(store: Store) -> None:
 
 
 async def test_gaps_are_closed_beside_the_daemon_that_goes_on_committing(
-    store: Store, tmp_path: Path, clock: HandClock
+    store: Store, make_store: StoreMaker, clock: HandClock
 ) -> None:
-    """SQLite puts both writers in a row; neither sees half of what the other did."""
+    """The database puts both writers in a row; neither sees half of what the other did."""
     ids = [(await leave(store, f"f{n}", f"n{n}"))[0].gap_id for n in range(6)]
     stopped = asyncio.Event()
 
@@ -367,9 +362,7 @@ async def test_gaps_are_closed_beside_the_daemon_that_goes_on_committing(
 
     working = [asyncio.create_task(commit(worker)) for worker in range(8)]
     for gap_id in ids:
-        beside = await Store.open(
-            tmp_path / "triage.db", clock=clock, exclusive=False, closes_gaps=True
-        )
+        beside = await make_store(clock=clock, exclusive=False, changes=True)
         assert await beside.gaps.close_gap(gap_id, by="ann", note="", at=clock.now())
         with pytest.raises(StoreError, match="not open for writing"):
             await beside.alerts.accept([arrival("from beside")])
@@ -385,13 +378,12 @@ async def test_gaps_are_closed_beside_the_daemon_that_goes_on_committing(
     assert store.trouble == ""
 
 
-async def test_a_reader_closes_nothing(store: Store, tmp_path: Path, clock: HandClock) -> None:
+async def test_a_reader_closes_nothing(
+    store: Store, make_store: StoreMaker, clock: HandClock
+) -> None:
     (left,) = await leave(store, "f", "rc_logs")
-    reader = await Store.open(tmp_path / "triage.db", clock=clock, exclusive=False)
-    try:
-        assert await reader.gaps.open_gaps() == 1
-        with pytest.raises(StoreError, match="not open for writing"):
-            await reader.gaps.close_gap(left.gap_id, by="ann", note="", at=START)
-    finally:
-        await reader.close()
+    reader = await make_store(clock=clock, exclusive=False)
+    assert await reader.gaps.open_gaps() == 1
+    with pytest.raises(StoreError, match="not open for writing"):
+        await reader.gaps.close_gap(left.gap_id, by="ann", note="", at=START)
     assert await store.gaps.open_gaps() == 1

@@ -1,21 +1,30 @@
-"""What a page costs does not grow with the store. Counted in SQLite's own steps, not in time."""
+"""What a page costs does not grow with the store. Counted in SQLite's own steps and in blocks that
+PostgreSQL reads, not in time."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from bench.growth import specimen
-from bench.growth.fill import fill
+from bench.growth.fill import fill, rows_of
+from tests.contract.conftest import Databases
 from tests.contract.gap_world import gap
 from tests.contract.store_world import START, HandClock, arrival, decision, migrated
 from triage.adapters.store import Store
+from triage.adapters.store.database import database_at
 from triage.adapters.store.file import StoreFile
+from triage.adapters.store.pages import find_page
+from triage.adapters.store.schema import DECISIONS
+from triage.adapters.store.transaction import Transaction
 from triage.ports import DecisionFilter
 
 SMALL, LARGE = 500, 8_000
@@ -164,3 +173,55 @@ async def test_a_page_of_gaps_reads_what_it_shows(
             await store.close()
         assert len(page.gaps) == 50
     assert costs[1] <= 1.5 * costs[0] + 5, costs
+
+
+# --- on PostgreSQL --------------------------------------------------------------------------------
+
+
+class Blocks:
+    """A cursor that counts what its statements read: tables and indexes, in blocks of 8 KiB."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.cursor = connection.cursor()
+        self.count = 0
+
+    def execute(self, text: str, values: Mapping[str, Any]) -> psycopg.Cursor[Any]:
+        explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode()
+        [[found]] = self.cursor.execute(explain, values).fetchall()
+        plan = found[0]["Plan"]
+        self.count += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+        return self.cursor.execute(text.encode(), values)
+
+
+@pytest.fixture(scope="module")
+def filled(postgres_databases: Databases) -> Iterator[str]:
+    url = postgres_databases.new()
+    names = ", ".join(column.name for column in DECISIONS.columns)
+    with psycopg.connect(url, autocommit=True) as connection:
+        with connection.cursor().copy(f"COPY decisions ({names}) FROM STDIN".encode()) as copy:
+            for row in rows_of(0, LARGE, LARGE).decisions:
+                copy.write_row(row)
+        connection.execute("VACUUM ANALYZE decisions")
+    yield url
+    postgres_databases.drop(url)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filtered_page_reads_a_small_part_of_the_tables_on_postgresql(
+    filled: str, name: str
+) -> None:
+    wanted = FILTERS[name]
+    last = 2**63 - 1
+    with psycopg.connect(filled) as connection:
+        cursor = Blocks(connection)
+        found = find_page(
+            Transaction(cursor, database_at(filled).compiler()),
+            {"alarm": wanted.alarm, "site": wanted.site, "outcome": wanted.outcome},
+            since=-last,
+            newest=last,
+            after=(last, ""),
+            limit=50,
+        )
+        assert found or "site" in repr(wanted)
+        [[table]] = connection.execute("SELECT pg_relation_size('decisions') / 8192").fetchall()
+    assert cursor.count <= table / 8, (cursor.count, table)

@@ -13,8 +13,15 @@ from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
+from tests.contract.conftest import Databases
 from tests.contract.store_world import HandClock, arrival, decision, migrated, resolve
 from triage.adapters.store import Store
 from triage.model.alert import (
@@ -52,22 +59,41 @@ class Episodes:
 
 
 class StoreMachine(RuleBasedStateMachine):
+    """On an SQLite file."""
+
+    location: str | Path
+
     def __init__(self) -> None:
         super().__init__()
-        self.directory = TemporaryDirectory()
         self.runner = asyncio.Runner()
         self.clock = HandClock()
-        self.path = migrated(Path(self.directory.name) / "0.db")
-        self.lives = 0
+        self.begin()
         self.store = self.run(self.open())
         self.occurrences: dict[AlertId, Occurrence] = {}
         self.episodes: dict[str, Episodes] = {}
+
+    def begin(self) -> None:
+        self.directory = TemporaryDirectory()
+        self.location = migrated(Path(self.directory.name) / "0.db")
+        self.lives = 0
+
+    def die(self) -> None:
+        """What a SIGKILL leaves is what the kernel has of the files: a copy taken while the
+        store is open, without the index that processes share."""
+        self.lives += 1
+        following = Path(self.directory.name) / f"{self.lives}.db"
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{self.location}{suffix}", f"{following}{suffix}")
+        self.location = following
+
+    def end_all(self) -> None:
+        self.directory.cleanup()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(coroutine)
 
     async def open(self) -> Store:
-        return await Store.open(self.path, clock=self.clock, lease_s=LEASE_S)
+        return await Store.open(self.location, clock=self.clock, lease_s=LEASE_S)
 
     def accept(self, what: Arrival) -> Accepted:
         self.clock.advance(1)
@@ -165,14 +191,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """What a SIGKILL leaves is what the kernel has of the files: a copy taken while the
-        store is open, without the index that processes share."""
-        self.lives += 1
-        following = Path(self.directory.name) / f"{self.lives}.db"
-        for suffix in ("", "-wal"):
-            shutil.copyfile(f"{self.path}{suffix}", f"{following}{suffix}")
+        self.die()
         self.run(self.store.close())
-        self.path = following
         self.store = self.run(self.open())
 
     @rule()
@@ -208,7 +228,7 @@ class StoreMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.run(self.store.close())
         self.runner.close()
-        self.directory.cleanup()
+        self.end_all()
 
 
 TestStoreMachine = StoreMachine.TestCase
@@ -218,3 +238,25 @@ TestStoreMachine.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+class StoreMachineOnPostgres(StoreMachine):
+    databases: Databases
+
+    def begin(self) -> None:
+        self.location = self.databases.new()
+
+    def die(self) -> None:
+        """The server ends every session, as it does with those of a process that is gone."""
+        self.databases.end_sessions(str(self.location))
+
+    def end_all(self) -> None:
+        self.databases.drop(str(self.location))
+
+
+def test_the_same_on_postgresql(postgres_databases: Databases) -> None:
+    StoreMachineOnPostgres.databases = postgres_databases
+    # A statement is a round trip here: the rules are SQLite's to try, this shows they are kept.
+    run_state_machine_as_test(
+        StoreMachineOnPostgres, settings=settings(StoreMachine.TestCase.settings, max_examples=4)
+    )

@@ -1,6 +1,6 @@
 """A process that accepts and decides alerts and says so, a line at a time, until it is killed.
 
-`python -m tests.integration.store_writer FILE PREFIX COUNT`: each line is `accepted ID` or
+`python -m tests.integration.store_writer STORE PREFIX COUNT`: each line is `accepted ID` or
 `decided ID OUTCOME`, written after the store's call has returned.
 """
 
@@ -10,7 +10,6 @@ import asyncio
 import os
 import sys
 from itertools import count
-from pathlib import Path
 
 from tests.contract.gap_world import gap
 from tests.contract.store_world import HandClock, arrival, decision, resolve
@@ -27,8 +26,8 @@ def say(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())  # one write, so that no line is cut
 
 
-async def main(path: Path, prefix: str, alerts: int) -> None:
-    store = await Store.open(path, clock=HandClock(), lease_s=0.0)
+async def main(location: str, prefix: str, alerts: int) -> None:
+    store = await Store.open(location, clock=HandClock(), lease_s=0.0)
     numbers = iter(range(alerts)) if alerts else count()
 
     async def accept(what: list[Arrival]) -> None:
@@ -69,4 +68,4 @@ async def main(path: Path, prefix: str, alerts: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

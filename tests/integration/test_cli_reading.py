@@ -161,3 +161,28 @@ async def test_a_decision_of_another_shape_is_told(tmp_path: Path) -> None:
         ended = await asyncio.to_thread(triage, *args, cwd=tmp_path)
     assert ended.code == 69
     assert "use --json" in ended.err
+
+
+def test_a_storm_is_shown_at_its_first_and_at_its_refires(project: Path) -> None:
+    (project / "triage.toml").write_text("[engine]\ncoalesce_s = 3600\n" + TOML)
+    with serving(project) as daemon:
+        for second in range(3):
+            fired_at = f"2026-06-01T12:31:0{second}Z"
+            _post(daemon.url, {**ALERT, "id": "flaps", "fired_at": fired_at})
+        wait_until(
+            lambda: triage("ledger", "--json", cwd=project).json["decided"] == 3,
+            what="three decisions",
+            process=daemon.process,
+        )
+
+        def listed(outcome: str) -> list[str]:
+            found = triage("decisions", "list", "--outcome", outcome, "--json", cwd=project).json
+            return [head["alert_id"] for head in found["decisions"]]
+
+        refires, (first,) = listed("coalesced"), listed("actions")
+        assert len(refires) == 2
+        for url in ([], ["--url", daemon.url]):
+            shown = triage("decisions", "show", first, *url, cwd=project).out
+            assert "fired again  2 times, coalesced into this one" in shown
+            again = triage("decisions", "show", refires[0], *url, cwd=project).out
+            assert f"decided as  {first}, which fired shortly before" in again

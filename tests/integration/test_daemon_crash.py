@@ -191,3 +191,29 @@ async def test_two_daemons_do_not_share_a_store(tmp_path: Path) -> None:
             assert f"in use by process {first.pid}" in second.text()
         assert first.is_alive
         wait_until(lambda: first.get("/-/ready")["ready"], what="the first")
+
+
+async def test_what_was_in_hand_at_every_crash_becomes_a_dead_letter(tmp_path: Path) -> None:
+    script = MetricsScript()
+    async with ScriptedServer(script) as metrics:
+        project = Project(
+            folder=tmp_path / "project",
+            nodes={"slow": good_tool("held")},
+            metrics_url=metrics.url,
+            engine={"max_attempts": 2, "deadline_s": 50},
+            source={"timeout_s": 40},
+        ).write()
+        async with served(project) as daemon:
+            await post(daemon, native("fatal", "al_slow"))
+            for _ in range(2):
+                await script.held.wait()
+                script.held.clear()
+                daemon.kill()
+                await daemon.started()
+            ledger = await daemon.settled()
+            assert (ledger["dead_lettered"], ledger["balances"]) == (1, True)
+            ((reason, detail),) = project.rows("SELECT reason, detail FROM dead_letters")
+            assert reason == "attempts_used_up"
+            assert detail.startswith("2 attempts ended without a decision")
+            assert "a process ended" in detail
+            assert not script.held.is_set(), "it was not tried again"

@@ -8,9 +8,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -18,26 +16,21 @@ from triage import __version__
 from triage.adapters.store import Store
 from triage.app.current import Current, Files
 from triage.app.data_folder import data_folder
+from triage.app.deliveries import Deliveries, Taking, make_queue, make_stream
 from triage.app.exits import Exit
-from triage.app.fallback import Agent, agent
-from triage.app.http.access import Gate, RequestLimit, token
-from triage.app.http.application import http_application
-from triage.app.http.decisions import ReadServices
-from triage.app.http.gaps import GapServices
-from triage.app.http.intake import IntakeServices
-from triage.app.http.operations import OperationServices
-from triage.app.readiness import Readiness
+from triage.app.fallback import agent
+from triage.app.retention import retain
+from triage.app.served import application
 from triage.app.server import Server, bind, make_server, url_of
 from triage.app.settings import Settings
 from triage.app.sinks import make_sinks
-from triage.app.sns import SnsGuard, fetch_from_aws
 from triage.app.sources import SourcePool
 from triage.clock import SystemClock
 from triage.engine.engine import Engine, EngineOptions
-from triage.errors import ConfigError, StoreError
+from triage.errors import ConfigError
 from triage.library import quarantine
 from triage.library.ahead import Ahead
-from triage.ports import Clock, Fallback
+from triage.ports import Clock, Fallback, Queue
 from triage.telemetry.metrics import Metrics
 from triage.telemetry.state_metrics import LaneUse
 from triage.worker.lanes import Lanes
@@ -45,7 +38,6 @@ from triage.worker.outbox import OutboxSender
 from triage.worker.watchdog import Blocked, ToolMark, Watchdog, blocked_last_time
 from triage.worker.worker import Worker, WorkerOptions
 
-RETENTION_S = 600.0
 HTTP_CLOSE_S = 1.0  # seconds
 
 
@@ -78,7 +70,6 @@ class Daemon:
         self._metrics = Metrics.register(version=__version__, monotonic=clock.monotonic)
         self._lanes = Lanes(fast=settings.engine.fast_slots, slow=settings.engine.slow_slots)
         self._mark = ToolMark(self._data.tool_mark)
-        self._store: Store | None = None
         self._senders: list[OutboxSender] = []
 
     async def run(self) -> Exit:
@@ -89,13 +80,13 @@ class Daemon:
                 stack.callback(self._ahead.close)
             listener = bind(settings.http)
             stack.callback(listener.close)
-            store = self._store = await Store.open(
-                settings.store.url,
-                clock=self._clock,
-                max_pending=settings.store.max_pending,
-                lease_s=settings.engine.lease_s,
-            )
+            stack.enter_context(self._data.held())
+            store = await self._open_store()
             stack.push_async_callback(store.close)
+            queue = make_queue(settings.queue, lease_s=settings.engine.lease_s, clock=self._clock)
+            if queue is not None:
+                stack.push_async_callback(queue.close)
+            queue = queue or store.queue
             self._accuse_last_time()
             self._mark.open()
             stack.callback(self._mark.close)
@@ -119,30 +110,49 @@ class Daemon:
             self._ahead = None
             stack.push_async_callback(current.close)
             self._metrics.runtime.lanes.watch(self._lane_use)
-            worker = self._worker(store, current, helper.fallback)
+            deliveries = self._deliveries(store, queue, current, stack)
+            worker = self._worker(store, queue, current, helper.fallback)
             self._senders = self._make_senders(store, stack)
-            server = make_server(self._application(store, current, helper), settings.http)
+            served = application(
+                settings=settings,
+                store=store,
+                deliveries=deliveries,
+                current=current,
+                agent=helper,
+                metrics=self._metrics,
+                clock=self._clock,
+                is_draining=lambda: self._draining,
+            )
+            server = make_server(served, settings.http)
             self._watch_signals(current)
             tasks = {
                 "worker": asyncio.create_task(self._work(worker, pool)),
                 "watchdog": asyncio.create_task(self._watchdog().run()),
-                "retention": asyncio.create_task(self._retain(store)),
+                "retention": asyncio.create_task(
+                    retain(store.retention, settings.store, self._clock)
+                ),
                 "http": asyncio.create_task(server.serve(sockets=[listener])),
                 **{
                     f"sink {index}": asyncio.create_task(sender.run())
                     for index, sender in enumerate(self._senders)
+                },
+                **{
+                    f"stream {consumer.name}": asyncio.create_task(consumer.run())
+                    for consumer in deliveries.consumers
                 },
             }
             self._log.info(
                 "listening",
                 url=url_of(listener, settings.http),
                 version=__version__,
+                store=store.label,
+                queue=queue.label,
                 sop=current.snapshots.current.pinned.sop,
                 nodes=len(current.snapshots.current.sop.nodes),
                 started_in_s=round(time.monotonic() - began, 3),
             )
             try:
-                return await self._until_stopped(worker, server, tasks)
+                return await self._until_stopped(deliveries, worker, server, tasks)
             finally:
                 for task in tasks.values():
                     task.cancel()
@@ -160,7 +170,11 @@ class Daemon:
         await worker.run()
 
     async def _until_stopped(
-        self, worker: Worker, server: Server, tasks: Mapping[str, asyncio.Task[None]]
+        self,
+        deliveries: Deliveries,
+        worker: Worker,
+        server: Server,
+        tasks: Mapping[str, asyncio.Task[None]],
     ) -> Exit:
         stopping = asyncio.create_task(self._stop.wait())
         try:
@@ -175,6 +189,8 @@ class Daemon:
         self._log.info("draining", under_way=worker.under_way)
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._settings.http.drain_s
+        for consumer in deliveries.consumers:
+            consumer.stop()
         finished = await self._drain(worker, tasks, ends)
         server.should_exit = True
         if "http" not in dead:
@@ -196,7 +212,9 @@ class Daemon:
         of the loop's clock."""
         loop = asyncio.get_running_loop()
         worker.stop()
-        await asyncio.wait({tasks["worker"]}, timeout=max(0.0, ends - loop.time()))
+        # A stream that its broker keeps waiting has nothing in hand that would not come again.
+        taking = {task for name, task in tasks.items() if name.startswith("stream ")}
+        await asyncio.wait({tasks["worker"], *taking}, timeout=max(0.0, ends - loop.time()))
         # Not whether its task has ended: it may only be waiting for a delivery that never came.
         finished = worker.under_way == 0
         for sender in self._senders:
@@ -207,7 +225,42 @@ class Daemon:
             finished = finished and not late
         return finished
 
-    def _worker(self, store: Store, current: Current, fallback: Fallback | None) -> Worker:
+    async def _open_store(self) -> Store:
+        settings = self._settings
+        return await Store.open(
+            settings.store.address,
+            clock=self._clock,
+            max_pending=settings.store.max_pending,
+            lease_s=settings.engine.lease_s,
+            sweep_s=settings.engine.sweep_s,
+            coalesce_s=settings.engine.coalesce_s,
+            embedded_queue=settings.queue.is_embedded,
+        )
+
+    def _deliveries(
+        self, store: Store, queue: Queue, current: Current, stack: AsyncExitStack
+    ) -> Deliveries:
+        settings = self._settings
+        taking = Taking(
+            alerts=store.alerts,
+            queue=queue,
+            dead_letters=store.dead_letters,
+            field_map=current.field_map,
+            data=self._data,
+            clock=self._clock,
+            metrics=self._metrics,
+            max_body_bytes=settings.http.max_body_bytes,
+        )
+        consumers = []
+        for name, section in settings.streams.items():
+            stream = make_stream(name, section, self._clock)
+            stack.push_async_callback(stream.close)
+            consumers.append(taking.consumer(name, section, stream))
+        return Deliveries(queue=queue, consumers=consumers, metrics=self._metrics)
+
+    def _worker(
+        self, store: Store, queue: Queue, current: Current, fallback: Fallback | None
+    ) -> Worker:
         engine_section = self._settings.engine
         engine = Engine(
             options=EngineOptions(
@@ -221,7 +274,7 @@ class Daemon:
             fallback=fallback,
         )
         return Worker(
-            queue=store.queue,
+            queue=queue,
             alerts=store.alerts,
             decisions=store.decisions,
             engine=engine,
@@ -232,9 +285,11 @@ class Daemon:
             options=WorkerOptions(
                 max_attempts=engine_section.max_attempts,
                 lease_s=engine_section.lease_s,
+                sweep_s=engine_section.sweep_s,
                 sinks=tuple(self._settings.sinks),
             ),
             on_commit=self._wake_senders,
+            on_sweep=self._metrics.deliveries.swept.inc,
         )
 
     def _make_senders(self, store: Store, stack: AsyncExitStack) -> list[OutboxSender]:
@@ -255,46 +310,6 @@ class Daemon:
     def _wake_senders(self) -> None:
         for sender in self._senders:
             sender.wake()
-
-    def _application(self, store: Store, current: Current, agent: Agent) -> Any:
-        readiness = Readiness(
-            store=store, current=current, agent=agent, is_draining=lambda: self._draining
-        )
-        settings = self._settings
-        http = settings.http
-        gate = Gate([token(t.name, t.token, t.scopes) for t in http.tokens])
-        sns = settings.intake.sns
-        guard = SnsGuard(
-            verify=sns.verify_signatures,
-            topic_arns=frozenset(sns.topic_arns),
-            fetch=fetch_from_aws,
-        )
-        return http_application(
-            IntakeServices(
-                alerts=store.alerts,
-                queue=store.queue,
-                clock=self._clock,
-                gate=gate,
-                limit=RequestLimit(http.max_concurrent_requests),
-                max_body_bytes=http.max_body_bytes,
-                metrics=self._metrics.intake,
-                field_map=current.field_map,
-                verify=guard.verify,
-                confirm=guard.confirm,
-                is_draining=lambda: self._draining,
-            ),
-            ReadServices(decisions=store.decisions, ledger=store.ledger, gate=gate),
-            OperationServices(
-                gate=gate,
-                metrics=self._metrics,
-                ledger=store.ledger,
-                gaps=store.gaps,
-                clock=self._clock,
-                readiness=readiness.document,
-                reload=current.reload,
-            ),
-            GapServices(gaps=store.gaps, gate=gate, clock=self._clock),
-        )
 
     def _lane_use(self) -> Mapping[str, LaneUse]:
         lanes = self._lanes
@@ -327,20 +342,6 @@ class Daemon:
         loop.add_signal_handler(signal.SIGTERM, stop)
         loop.add_signal_handler(signal.SIGINT, stop)
         loop.add_signal_handler(signal.SIGHUP, start_reload)
-
-    async def _retain(self, store: Store) -> None:
-        section = self._settings.store
-        while True:
-            try:
-                purged = await store.decisions.purge_evidence(
-                    older_than=self._clock.now() - timedelta(days=section.evidence_days),
-                    max_bytes=section.evidence_max_bytes,
-                )
-                if purged:
-                    self._log.info("evidence_purged", bodies=purged)
-            except StoreError as error:
-                self._log.warning("retention_failed", error=str(error))
-            await asyncio.sleep(RETENTION_S)
 
     def _watchdog(self) -> Watchdog:
         return Watchdog(

@@ -8,6 +8,7 @@ from typing import Any
 
 from triage.adapters.store import Store
 from triage.app.current import Current
+from triage.app.deliveries import Deliveries
 from triage.app.fallback import Agent
 from triage.errors import StoreError
 
@@ -15,23 +16,27 @@ from triage.errors import StoreError
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
     store: Store
+    deliveries: Deliveries
     current: Current
     agent: Agent
     is_draining: Callable[[], bool]
 
     async def document(self) -> Mapping[str, Any]:
-        """A source or fallback that is down is told, and does not make us unready: alerts are
-        still taken."""
-        trouble = self.store.trouble
+        """A source, fallback or producers' stream that is down is told, and does not make us
+        unready: alerts are still taken, and decided."""
+        store = self.store.trouble
         try:
             await self.store.ledger.ledger()
         except StoreError as error:
-            trouble = trouble or str(error)
+            store = store or str(error)
+        queue = await self.deliveries.queue_trouble()
         draining = self.is_draining()
         return {
-            "ready": not draining and not trouble,
+            "ready": not (draining or store or queue),
             "draining": draining,
-            "store": trouble or "ok",
+            "store": store or "ok",
+            "queue": queue or "ok",
+            "streams": self.deliveries.streams(),
             "sources": {
                 name: "left alone after failures" if source.breaker_is_open else "ok"
                 for name, source in self.current.snapshots.current.sources.items()

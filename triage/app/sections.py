@@ -82,15 +82,10 @@ class SopSection(Section):
         return self.golden or self.file.parent / "golden"
 
 
-class StoreSection(Section):
-    url: Annotated[str, Field(repr=False)] = "sqlite:///data/triage.db"
-    max_pending: Count = 10_000
-    evidence_days: Count = 30
-    evidence_max_bytes: Size = ByteSize(5 * GB)
-
-
 class EngineSection(Section):
-    """Deadlines are from the start of an attempt."""
+    """Deadlines are from the start of an attempt. A pending alert that nobody has held for
+    `sweep_s` is published again. With `coalesce_s` above 0 an alert that fires again within so
+    many seconds of the first is not walked: its decision is `coalesced`."""
 
     deadline_s: Seconds = 5.0
     fallback_deadline_s: Seconds = 60.0
@@ -99,6 +94,8 @@ class EngineSection(Section):
     slow_slots: Count = 8
     max_attempts: Count = 5
     lease_s: Seconds = 30.0
+    sweep_s: Seconds = 10.0
+    coalesce_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = 0.0
     watchdog_s: Seconds = 2.0
 
     @model_validator(mode="after")

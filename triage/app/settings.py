@@ -3,8 +3,9 @@
     settings = Settings.load(Path("triage.toml"), os.environ)
 
 Any key can be given as `TRIAGE_<SECTION>__<KEY>` too (`TRIAGE_HTTP__LISTEN`,
-`TRIAGE_SOURCES__METRICS__URL`), which wins over the file. Only names with two underscores after
-the section count: Kubernetes, for one, puts `TRIAGE_PORT` and the like there by itself.
+`TRIAGE_SOURCES__METRICS__URL`, `TRIAGE_QUEUE__URL`), which wins over the file. Only names with two
+underscores after the section count: Kubernetes, for one, puts `TRIAGE_PORT` and the like there by
+itself.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from triage.app.delivery_sections import (
+    EMBEDDED,
+    Addressed,
+    QueueSection,
+    StoreSection,
+    StreamSection,
+    embedded_elsewhere,
+    shorthand,
+)
 from triage.app.fallback_section import FallbackSection
 from triage.app.sections import (
     AnySink,
@@ -35,10 +45,9 @@ from triage.app.sections import (
     Name,
     Section,
     SopSection,
-    StoreSection,
 )
 from triage.app.settings_faults import Places, explain, literal_secrets
-from triage.app.settings_places import settle
+from triage.app.settings_places import SQLITE, settle
 from triage.errors import Finding, InvalidFiles
 
 PREFIX = "TRIAGE_"
@@ -59,6 +68,8 @@ class Settings(BaseSettings):
 
     sop: SopSection = SopSection()
     store: StoreSection = StoreSection()
+    queue: QueueSection = QueueSection()
+    streams: dict[Name, StreamSection] = {}
     engine: EngineSection = EngineSection()
     fallback: FallbackSection = FallbackSection()
     http: HttpSection = HttpSection()
@@ -75,7 +86,7 @@ class Settings(BaseSettings):
         file on another machine than the one it is for.
         """
         text = _read(path)
-        document = _parse(path, text)
+        document = shorthand(_parse(path, text))
         overrides, faults = _overrides(cls, env)
         places = Places(str(path), text, _paths(overrides))
         faults += literal_secrets(document, places)
@@ -86,12 +97,21 @@ class Settings(BaseSettings):
             settings = cls(**_merged(document, overrides))
         except ValidationError as error:
             raise InvalidFiles(explain(cls, error, places)) from None
-        settled, faults = settle(
-            settings, path.resolve().parent, env if read_secrets else None, places
-        )
+        folder = path.resolve().parent
+        settled, faults = settle(settings, folder, env if read_secrets else None, places)
+        faults += [*_addressed_twice(settings, places), *_queue_faults(settled, places)]
         if faults:
             raise InvalidFiles(faults)
-        return settled
+        return settled._with_data_folder(folder)  # noqa: SLF001 - its own, of a copy
+
+    def _with_data_folder(self, folder: Path) -> Self:
+        """`store.data` filled in: beside an SQLite file, else `data` in `folder`."""
+        store = self.store
+        if store.data is not None:
+            return self
+        sqlite = store.address.startswith(SQLITE)
+        data = Path(store.address.removeprefix(SQLITE)).parent if sqlite else folder / "data"
+        return self.model_copy(update={"store": store.model_copy(update={"data": data})})
 
     def secrets(self) -> tuple[str, ...]:
         """Every secret that was read, wherever it is configured: what must not leave."""
@@ -111,6 +131,31 @@ class Settings(BaseSettings):
         return (init_settings,)
 
 
+def _addressed_twice(written: Settings, places: Places) -> Iterator[Finding]:
+    for name in ("store", "queue"):
+        section: Addressed = getattr(written, name)
+        # What a default says counts for nothing, and settled settings no longer know.
+        if section.elsewhere and section.url and "url" in section.model_fields_set:
+            problem = f"url and {section.elsewhere} are both set"
+            yield places.finding((name, section.elsewhere), problem, "keep one")
+
+
+def _queue_faults(settings: Settings, places: Places) -> list[Finding]:
+    store, queue = settings.store, settings.queue
+    problem = embedded_elsewhere(store, queue)
+    if problem:
+        return [places.finding(("queue", "url"), *problem.split(": ", 1))]
+    if queue.elsewhere and queue.address.startswith(EMBEDDED):
+        return [
+            places.finding(
+                ("queue", queue.elsewhere),
+                "an embedded queue has no place of its own",
+                f"take {queue.elsewhere} out: the queue is in the store then",
+            )
+        ]
+    return []
+
+
 def _secrets(value: object) -> Iterator[str]:
     match value:
         case Section():
@@ -127,10 +172,11 @@ def _secrets(value: object) -> Iterator[str]:
 
 def settings_schema() -> dict[str, Any]:
     """JSON Schema of `triage.toml`, for editors."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Settings.model_json_schema(),
-    }
+    schema = Settings.model_json_schema()
+    for name in ("store", "queue"):
+        section = schema["properties"][name]
+        schema["properties"][name] = {"anyOf": [{"type": "string"}, section]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 RELOADABLE = frozenset({"sop", "sources", "intake"})
@@ -138,23 +184,28 @@ RELOADABLE = frozenset({"sop", "sources", "intake"})
 
 def restart_needed(old: Settings, new: Settings) -> list[str]:
     """Key paths that differ and that a reload does not take up: all but those of sop, sources and
-    intake, and the log level. A token or signing secret with a new value counts as changed."""
+    intake, and the log level. A secret with a new value counts as changed."""
     changed = []
     for name in type(old).model_fields:
         if name in RELOADABLE:
             continue
         before, after = getattr(old, name), getattr(new, name)
-        if name == "sinks":
+        if isinstance(before, Mapping):
             changed += [
-                f"sinks.{sink}"
-                for sink in sorted({*before, *after})
-                if before.get(sink) != after.get(sink)
+                f"{name}.{one}"
+                for one in sorted({*before, *after})
+                if before.get(one) != after.get(one)
             ]
             continue
         changed += [
             f"{name}.{key}"
             for key in type(before).model_fields
             if f"{name}.{key}" != "log.level" and getattr(before, key) != getattr(after, key)
+        ]
+        changed += [
+            f"{name}.{secret}"
+            for secret in before.SECRETS
+            if before.secret(secret) != after.secret(secret)
         ]
     return changed
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, SecretStr
 
+from triage.app.delivery_sections import Addressed
 from triage.app.sections import Section
 from triage.app.settings_faults import KeyPath, Places
 from triage.errors import Finding
@@ -42,8 +43,20 @@ class _Settler:
         }
         settled = model.model_copy(update=changes)
         if isinstance(settled, Section) and self._env is not None:
-            return settled.with_secrets(self._secrets(settled, at, self._env))
+            secrets = self._secrets(settled, at, self._env)
+            if isinstance(settled, Addressed) and "url" in secrets:
+                secrets["url"] = self._address(settled, secrets["url"], at)
+            return settled.with_secrets(secrets)
         return settled
+
+    def _address(self, section: Addressed, found: SecretStr, at: KeyPath) -> SecretStr:
+        """A URL from a variable or file, held to the same as one that is written."""
+        url = found.get_secret_value()
+        if url and not url.startswith(section.SCHEMES):
+            key = section.elsewhere
+            schemes = ", ".join(section.SCHEMES)
+            self._fault((*at, key), "what it names is no such URL", f"begin it with {schemes}")
+        return SecretStr(self._absolute(url))
 
     def _value(self, value: Any, at: KeyPath) -> Any:
         match value:
@@ -51,15 +64,20 @@ class _Settler:
                 return self.model(value, at)
             case Path():
                 return self._folder / value
-            case str() if at[-1] == "url" and value.startswith(SQLITE):
-                # An absolute path has a slash of its own, which then wins over the folder.
-                return SQLITE + str(self._folder / value.removeprefix(SQLITE))
+            case str() if at[-1] == "url":
+                return self._absolute(value)
             case dict():
                 return {key: self._value(below, (*at, key)) for key, below in value.items()}
             case tuple():
                 return tuple(self._value(below, (*at, i)) for i, below in enumerate(value))
             case _:
                 return value
+
+    def _absolute(self, url: str) -> str:
+        if not url.startswith(SQLITE):
+            return url
+        # An absolute path has a slash of its own, which then wins over the folder.
+        return SQLITE + str(self._folder / url.removeprefix(SQLITE))
 
     def _secrets(
         self, section: Section, at: KeyPath, env: Mapping[str, str]

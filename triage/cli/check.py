@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from triage.app.settings import Settings
 from triage.cli import options
 from triage.cli.findings import counted, finding_document, in_words, print_findings, shown_path
 from triage.cli.output import busy, cell, columns, out, print_json
-from triage.cli.source_report import SourceReport
+from triage.cli.source_report import Probed, ServerReport, SourceReport
 from triage.cli.text import printable
 from triage.errors import Finding, InvalidFiles
 from triage.library import quarantine
@@ -25,6 +25,7 @@ from triage.library import quarantine
 application = options.application()
 
 NOTHING = Procedure(sop=None, sites=None, library=None, findings=())
+NOBODY = Probed(sources=(), servers=())
 
 
 @application.command()
@@ -32,10 +33,14 @@ def check(
     config: options.Config = options.CONFIG,
     as_json: options.Json = False,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Open every source too, and ask it who it is.")
+        bool,
+        typer.Option(
+            "--connect",
+            help="Ask every source, the store, queue and streams, and the fallback's endpoint too.",
+        ),
     ] = False,
     timeout_s: Annotated[
-        float, typer.Option("--timeout", min=0.1, max=600, help="Seconds a source may take.")
+        float, typer.Option("--timeout", min=0.1, max=600, help="Seconds each of them may take.")
     ] = 5.0,
     no_secrets: Annotated[
         bool,
@@ -49,9 +54,10 @@ def check(
     """Find what is wrong with configuration, SOP, sites and tools.
 
     Every finding is one line: file, line, what it is about, the problem, and what to do. Nothing
-    is changed, and without --connect nothing is connected to.
+    is changed, and without --connect nothing is connected to. With it, a server that could lose
+    what it holds when it crashes is a warning; a queue or consumer that is not there yet is made.
 
-    Exit codes: 0 no error (there may be warnings); 1 an error was found, or a source could not be
+    Exit codes: 0 no error (there may be warnings); 1 an error was found, or a server could not be
     asked; 78 the configuration file cannot be read at all.
     """
     if connect and no_secrets:
@@ -61,18 +67,22 @@ def check(
     except InvalidFiles as error:
         if _is_unreadable(error, config):
             raise
-        _tell(NOTHING, error.findings, [], as_json=as_json)
+        _tell(NOTHING, error.findings, NOBODY, as_json=as_json)
         raise typer.Exit(Exit.FINDINGS) from None
     with busy("checking the procedure and its tools"):
         procedure = check_procedure(settings, quarantine.read(data_folder(settings).quarantine))
-    sources: list[SourceReport] = []
+    asked = NOBODY
     if connect:
         from triage.cli.probing import probe
 
-        with busy(f"asking {len(settings.sources)} sources who they are"):
-            sources = probe(settings.sources, timeout_s=timeout_s)
-    findings = [*procedure.findings, *_source_findings(sources, config)]
-    _tell(procedure, findings, sources, as_json=as_json)
+        with busy("asking sources and servers who they are"):
+            asked = probe(settings, timeout_s=timeout_s)
+    findings = [
+        *procedure.findings,
+        *_source_findings(asked.sources, config),
+        *_server_findings(asked.servers, config),
+    ]
+    _tell(procedure, findings, asked, as_json=as_json)
     if counted(findings)[0]:
         raise typer.Exit(Exit.FINDINGS)
 
@@ -95,26 +105,45 @@ def _source_findings(sources: Sequence[SourceReport], config: Path) -> list[Find
     ]
 
 
+def _server_findings(servers: Sequence[ServerReport], config: Path) -> Iterator[Finding]:
+    for report in servers:
+        if report.problem:
+            yield Finding(
+                file=str(config),
+                where=report.where,
+                problem=report.problem,
+                fix=report.fix,
+            )
+        for weakness in report.weaknesses:
+            yield Finding(file=str(config), where=report.where, problem=weakness, warning=True)
+
+
 def _tell(
     procedure: Procedure,
     findings: Sequence[Finding],
-    sources: Sequence[SourceReport],
+    asked: Probed,
     *,
     as_json: bool,
 ) -> None:
     errors, warnings = counted(findings)
     if as_json:
-        print_json(_document(procedure, findings, sources))
+        print_json(_document(procedure, findings, asked))
         return
     console = out()
     print_findings(console, findings)
-    if sources:
+    if asked.sources:
         table = columns("source", "type", "server", "ms")
-        for report in sources:
+        for report in asked.sources:
             server = cell("cannot be asked", "red") if report.problem else cell(report.version)
             table.add_row(
                 cell(report.name), cell(report.type), server, cell(f"{report.elapsed_ms:.1f}")
             )
+        console.print(table)
+    if asked.servers:
+        table = columns("server", "address", "state", "ms")
+        for one in asked.servers:
+            state = cell("cannot be used", "red") if one.problem else cell(one.state)
+            table.add_row(cell(one.where), cell(one.label), state, cell(f"{one.elapsed_ms:.1f}"))
         console.print(table)
     if procedure.sop is not None:
         console.print(Text(summary(procedure)), soft_wrap=True)
@@ -142,9 +171,7 @@ def summary(procedure: Procedure) -> str:
     return ": ".join(parts)
 
 
-def _document(
-    procedure: Procedure, findings: Sequence[Finding], sources: Sequence[SourceReport]
-) -> dict[str, Any]:
+def _document(procedure: Procedure, findings: Sequence[Finding], asked: Probed) -> dict[str, Any]:
     errors, warnings = counted(findings)
     sop, library = procedure.sop, procedure.library
     return {
@@ -179,6 +206,17 @@ def _document(
                 "problem": report.problem,
                 "elapsed_ms": round(report.elapsed_ms, 3),
             }
-            for report in sources
+            for report in asked.sources
+        ],
+        "servers": [
+            {
+                "where": server.where,
+                "address": server.label,
+                "state": server.state,
+                "problem": server.problem,
+                "weaknesses": list(server.weaknesses),
+                "elapsed_ms": round(server.elapsed_ms, 3),
+            }
+            for server in asked.servers
         ],
     }

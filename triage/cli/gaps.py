@@ -17,9 +17,7 @@ from triage.cli.reading import Origin, gap_reader, whole_gap_id
 from triage.cli.text import printable
 from triage.model.gap import CLOSED_BY_CHARS, NOTE_CHARS
 
-application = options.application(
-    "Look at what no tool could answer, and close what is dealt with."
-)
+application = options.application("Look at what no tool could answer; close what is dealt with.")
 
 PAGE = 500
 MAX_LIMIT = 100_000

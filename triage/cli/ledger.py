@@ -59,14 +59,29 @@ async def _ledger(origin: Origin, *, full: bool) -> Mapping[str, Any]:
 def _rows(document: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, str]]:
     for key in ("accepted", "decided", "pending", "dead_lettered", "discarded"):
         yield key.replace("_", "-"), str(document.get(key, "?")), ""
+        if key == "pending":
+            yield from _backlog(document, now)
     balances = bool(document.get("balances"))
     yield "balances", "yes" if balances else "no", "green" if balances else "bold red"
     oldest = document.get("oldest_pending_at")
     yield "oldest pending", _age(str(oldest), now) if oldest else "none", ""
+    if document.get("purged"):
+        yield "purged", f"{document['purged']} of these are no longer stored", ""
     yield "outbox pending", str(document.get("outbox_pending", "?")), ""
     yield "outbox given up", str(document.get("outbox_given_up", "?")), ""
     for stray in document.get("unaccounted", ()):
         yield "unaccounted", str(stray), "red"
+
+
+def _backlog(document: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str, str]]:
+    """The most severe first, as the document has them."""
+    backlog = document.get("backlog")
+    if not isinstance(backlog, Mapping):
+        return
+    for name, one in backlog.items():
+        if isinstance(one, Mapping):
+            oldest = _age(str(one.get("oldest_at", "?")), now)
+            yield f"  {name}", f"{one.get('pending', '?')}, the oldest {oldest}", ""
 
 
 def _age(at: str, now: datetime) -> str:

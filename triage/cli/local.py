@@ -1,10 +1,10 @@
-"""Reads a store's file, and closes gaps in it, beside a daemon that may be serving from it."""
+"""Reads a store, and closes gaps and deals with dead letters in it, beside daemons that may be
+serving from it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,34 +12,40 @@ from typing import Any
 from sqlalchemy import Select, bindparam, select
 
 from triage.adapters.store import Store
-from triage.adapters.store.schema import ALERTS, GAPS
+from triage.adapters.store.schema import ALERTS, DEAD_LETTERS, GAPS
 from triage.adapters.store.transaction import Transaction
+from triage.app.dead_letters import Redrive, dead_letter_document, whole_document
 from triage.app.exits import Exit
+from triage.app.field_maps import field_maps
 from triage.app.gaps import group_document, not_open
 from triage.app.ledger import ledger_document
 from triage.app.settings import Settings
 from triage.cli.exit_codes import CommandFailed
+from triage.cli.store_settings import store_settings
 from triage.clock import SystemClock
 from triage.model.alert import AlertId
-from triage.ports import DecisionFilter
+from triage.ports import DecisionFilter, Queue
 
 _SHOWN_IDS = 5
 _AFTER_HEX = "g"  # sorts after every hexadecimal digit
 
-_IDS, _GAP_IDS = (
+_IDS, _GAP_IDS, _DEAD_LETTER_IDS = (
     select(column)
     .where(column >= bindparam("first"), column < bindparam("after"))
     .order_by(column)
     .limit(_SHOWN_IDS)
-    for column in (ALERTS.c.alert_id, GAPS.c.gap_id)
+    for column in (ALERTS.c.alert_id, GAPS.c.gap_id, DEAD_LETTERS.c.dead_letter_id)
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalReader:
-    """See `reading.Reader` and `reading.GapReader`."""
+    """See `reading.Reader`, `GapReader` and `DeadLetterReader`. `queue` is told what is to be
+    decided again."""
 
     store: Store
+    settings: Settings
+    queue: Queue
 
     async def page(
         self, wanted: DecisionFilter, *, cursor: str, limit: int
@@ -79,6 +85,37 @@ class LocalReader:
         if not await gaps.close_gap(gap_id, by=by, note=note, at=SystemClock().now()):
             raise CommandFailed(not_open(gap_id, await gaps.gap(gap_id)), Exit.FINDINGS)
 
+    async def dead_letter_page(
+        self, *, reason: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        page = await self.store.dead_letters.dead_letter_page(
+            reason=reason, cursor=cursor, limit=limit
+        )
+        return [dead_letter_document(letter) for letter in page.dead_letters], page.cursor
+
+    async def dead_letter(self, dead_letter_id: str) -> Mapping[str, Any] | None:
+        letter = await self.store.dead_letters.dead_letter(dead_letter_id)
+        return None if letter is None else whole_document(letter)
+
+    async def dead_letter_ids(self, prefix: str) -> list[str]:
+        return await self._beginning(_DEAD_LETTER_IDS, prefix)
+
+    async def redrive(self, dead_letter_id: str, *, by: str) -> Mapping[str, Any] | None:
+        redrive = Redrive(
+            dead_letters=self.store.dead_letters,
+            queue=self.queue,
+            clock=SystemClock(),
+            field_map=field_maps(self.settings.intake).get,
+            streams=self.settings.streams,
+        )
+        redriven = await redrive(dead_letter_id, by=by)
+        return None if redriven is None else redriven.document(dead_letter_id)
+
+    async def discard(self, dead_letter_id: str, *, by: str, note: str) -> bool:
+        return await self.store.dead_letters.discard(
+            dead_letter_id, by=by, note=note, at=SystemClock().now()
+        )
+
     async def _beginning(self, statement: Select[Any], prefix: str) -> list[str]:
         def load(transaction: Transaction) -> list[str]:
             found = transaction.rows(statement, first=prefix, after=prefix + _AFTER_HEX)
@@ -88,13 +125,26 @@ class LocalReader:
 
 
 @asynccontextmanager
-async def local_reader(config: Path, *, closes_gaps: bool = False) -> AsyncIterator[LocalReader]:
-    """Raises ConfigError for a configuration or store that cannot be read."""
-    settings = Settings.load(config, os.environ, read_secrets=False)
-    store = await Store.open(
-        settings.store.url, clock=SystemClock(), exclusive=False, closes_gaps=closes_gaps
-    )
-    try:
-        yield LocalReader(store=store)
-    finally:
-        await store.close()
+async def local_reader(config: Path, *, changes: bool = False) -> AsyncIterator[LocalReader]:
+    """With `changes`, one that can close gaps, redrive and discard. Raises ConfigError for a
+    configuration or store that cannot be read."""
+    settings = store_settings(config, with_queue=changes)
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        store = await Store.open(
+            settings.store.address,
+            clock=clock,
+            exclusive=False,
+            changes=changes,
+            embedded_queue=settings.queue.is_embedded,
+        )
+        stack.push_async_callback(store.close)
+        queue: Queue = store.queue
+        if changes and not settings.queue.is_embedded:
+            # Here: it brings the broker's library.
+            from triage.app.deliveries import make_queue
+
+            lease_s = settings.engine.lease_s
+            queue = make_queue(settings.queue, lease_s=lease_s, clock=clock) or store.queue
+            stack.push_async_callback(queue.close)
+        yield LocalReader(store=store, settings=settings, queue=queue)

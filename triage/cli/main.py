@@ -29,11 +29,13 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "serve": "Take alerts in over HTTP, decide them, store and send it.",
         "run": "Decide one payload's alerts here and now, and show the walk.",
         "decisions": "Read stored decisions.",
-        "gaps": "Look at what no tool could answer, and close what is dealt with.",
-        "replay": "Make stored decisions again, and show which would change and why.",
-        "test": "Run golden cases: alerts whose decisions must stay as they are.",
+        "dead_letters": "Look at what was given up; try it again, or take it out.",
+        "gaps": "Look at what no tool could answer; close what is dealt with.",
+        "replay": "Make stored decisions again; show which would change and why.",
+        "test": "Run golden cases: alerts whose decisions must not change.",
         "tools": "Look at the tools, and change which version is active.",
         "ledger": "Count what was accepted and what became of it.",
+        "db": "See and upgrade the schema of the store.",
         "schema": "Print the JSON Schema of a file you write, for editors.",
     }
 )
@@ -41,18 +43,25 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 `serve` does not pay for what only others need."""
 
 
+def command_name(module: str) -> str:
+    """What a person types for a module of COMMANDS."""
+    return module.replace("_", "-")
+
+
 class Commands(TyperGroup):
     """Loads a command when it is called, and ends every command's errors here."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, line in COMMANDS.items():
+        for module, line in COMMANDS.items():
+            name = command_name(module)
             self.commands[name] = TyperCommand(name=name, help=line)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, found, rest = super().resolve_command(ctx, args)
         if found is not None:
-            found = get_command(import_module(f"triage.cli.{found.name}").application)
+            module = str(found.name).replace("-", "_")
+            found = get_command(import_module(f"triage.cli.{module}").application)
         return name, found, rest
 
     def invoke(self, ctx: Any) -> Any:

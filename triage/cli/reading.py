@@ -1,4 +1,4 @@
-"""Decisions, gaps and ledger from a store's file, or over HTTP from the daemon that has it."""
+"""Decisions, gaps, dead letters and ledger from a store, or over HTTP from a daemon that has it."""
 
 from __future__ import annotations
 
@@ -67,26 +67,55 @@ class GapReader(Protocol):
         """Raises CommandFailed when there is none that is open."""
 
 
-class Opened(Reader, GapReader, Protocol):
-    """What stands behind either."""
+class DeadLetterReader(Protocol):
+    async def dead_letter_page(
+        self, *, reason: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        """As `DeadLetterLog.dead_letter_page`, each as `dead_letter_document`."""
+
+    async def dead_letter(self, dead_letter_id: str) -> Mapping[str, Any] | None:
+        """As `whole_document`."""
+
+    async def dead_letter_ids(self, prefix: str) -> list[str]:
+        """Ids of dead letters that begin so: all of them, or a few when there are many."""
+
+    async def redrive(self, dead_letter_id: str, *, by: str) -> Mapping[str, Any] | None:
+        """As `Redriven.document`, None when there is none. Raises PayloadError when it cannot be
+        an alert still."""
+
+    async def discard(self, dead_letter_id: str, *, by: str, note: str) -> bool:
+        """False when there is none."""
+
+
+class Opened(Reader, GapReader, DeadLetterReader, Protocol):
+    """What stands behind any of them."""
 
 
 @asynccontextmanager
 async def reader(origin: Origin) -> AsyncIterator[Reader]:
     """Raises ConfigError or CommandFailed for what cannot be reached."""
-    async with _opened(origin, closes_gaps=False) as source:
+    async with _opened(origin, changes=False) as source:
         yield source
 
 
 @asynccontextmanager
 async def gap_reader(origin: Origin, *, closes: bool = False) -> AsyncIterator[GapReader]:
     """As `reader`. `close_gap` is only for one that `closes`."""
-    async with _opened(origin, closes_gaps=closes) as source:
+    async with _opened(origin, changes=closes) as source:
         yield source
 
 
 @asynccontextmanager
-async def _opened(origin: Origin, *, closes_gaps: bool) -> AsyncIterator[Opened]:
+async def dead_letter_reader(
+    origin: Origin, *, changes: bool = False
+) -> AsyncIterator[DeadLetterReader]:
+    """As `reader`. `redrive` and `discard` are only for one that `changes`."""
+    async with _opened(origin, changes=changes) as source:
+        yield source
+
+
+@asynccontextmanager
+async def _opened(origin: Origin, *, changes: bool) -> AsyncIterator[Opened]:
     if origin.url:
         # Here: each of the two costs more than the rest of the command.
         from triage.cli.remote import remote_reader
@@ -95,10 +124,10 @@ async def _opened(origin: Origin, *, closes_gaps: bool) -> AsyncIterator[Opened]
             yield remote
         return
     if origin.token_env or origin.token_file:
-        raise typer.BadParameter("a token goes with --url; a store's file needs none")
+        raise typer.BadParameter("a token goes with --url; a store is read without one")
     from triage.cli.local import local_reader
 
-    async with local_reader(origin.config, closes_gaps=closes_gaps) as local:
+    async with local_reader(origin.config, changes=changes) as local:
         yield local
 
 
@@ -110,6 +139,11 @@ async def whole_id(source: Reader, given: str) -> str:
 async def whole_gap_id(source: GapReader, given: str) -> str:
     """`given`, or the one gap's id that begins with it. Raises BadParameter."""
     return await _whole(given, source.gap_ids, GAP_ID_CHARS)
+
+
+async def whole_dead_letter_id(source: DeadLetterReader, given: str) -> str:
+    """`given`, or the one dead letter's id that begins with it. Raises BadParameter."""
+    return await _whole(given, source.dead_letter_ids, ALERT_ID_LENGTH)
 
 
 async def _whole(given: str, ids: Callable[[str], Awaitable[list[str]]], length: int) -> str:

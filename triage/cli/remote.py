@@ -1,4 +1,4 @@
-"""Reads, and closes gaps, over the daemon's HTTP interface."""
+"""Reads, closes gaps and deals with dead letters over the daemon's HTTP interface."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from triage.ports import DecisionFilter
 
 TIMEOUT_S = 10.0
 COUNTING_S = 600.0  # a full count reads every row
-NEWEST = 1_000  # decisions, or gaps, in which a prefix is looked for
+NEWEST = 1_000  # decisions or gaps (or 200 dead letters) in which a prefix is looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteReader:
-    """See `reading.Reader` and `GapReader`. Raises CommandFailed for what the daemon did not or
-    would not do."""
+    """See `reading.Reader`, `GapReader` and `DeadLetterReader`. Raises CommandFailed for what the
+    daemon did not or would not do."""
 
     client: httpx.AsyncClient
     shown_url: str
@@ -117,6 +117,39 @@ class RemoteReader:
             raise CommandFailed(not_open(gap_id, None), Exit.FINDINGS)
         self._object(reply)
 
+    async def dead_letter_page(
+        self, *, reason: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        parameters = {"limit": str(limit), "cursor": cursor, "reason": reason}
+        given = {name: value for name, value in parameters.items() if value}
+        document = self._object(await self._get("/api/v1/dead-letters", given))
+        try:
+            return list(document["dead_letters"]), str(document["cursor"])
+        except (KeyError, TypeError):
+            raise self._no_triage() from None
+
+    async def dead_letter(self, dead_letter_id: str) -> Mapping[str, Any] | None:
+        reply = await self._get(_dead_letter_path(dead_letter_id), may_be_missing=True)
+        return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
+
+    async def dead_letter_ids(self, prefix: str) -> list[str]:
+        page, _ = await self.dead_letter_page(reason="", cursor="", limit=NEWEST)
+        found = [str(one.get("dead_letter_id", "")) for one in page]
+        return [dead_letter_id for dead_letter_id in found if dead_letter_id.startswith(prefix)]
+
+    async def redrive(self, dead_letter_id: str, *, by: str) -> Mapping[str, Any] | None:
+        path = f"{_dead_letter_path(dead_letter_id)}/redrive"
+        reply = await self._ask("POST", path, body={"by": by}, may_be_missing=True)
+        return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
+
+    async def discard(self, dead_letter_id: str, *, by: str, note: str) -> bool:
+        path = f"{_dead_letter_path(dead_letter_id)}/discard"
+        reply = await self._ask("POST", path, body={"by": by, "note": note}, may_be_missing=True)
+        if reply.status_code == HTTPStatus.NOT_FOUND:
+            return False
+        self._object(reply)
+        return True
+
     async def _get(
         self,
         path: str,
@@ -170,6 +203,8 @@ class RemoteReader:
                 raise PayloadError("", problem)
             case HTTPStatus.NOT_FOUND if may_be_missing:
                 return reply
+            case HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise PayloadError(_field(reply), problem)
             case HTTPStatus.CONFLICT:
                 raise CommandFailed(problem, Exit.FINDINGS)
             case status:
@@ -223,6 +258,15 @@ def _problem(reply: httpx.Response) -> str | None:
         return str(orjson.loads(reply.content)["error"]["problem"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
+
+
+def _field(reply: httpx.Response) -> str:
+    """What field of a payload triage complains of, of an answer that has a `_problem`."""
+    return str(orjson.loads(reply.content)["error"].get("field", ""))
+
+
+def _dead_letter_path(dead_letter_id: str) -> str:
+    return f"/api/v1/dead-letters/{quote(dead_letter_id, safe='')}"
 
 
 def _gap_path(gap_id: str) -> str:

@@ -64,7 +64,7 @@ def replay(
     as_json: options.Json = False,
     config: options.Config = options.CONFIG,
 ) -> None:
-    """Make stored decisions again, and show which would change and why.
+    """Make stored decisions again; show which would change and why.
 
     Every alert is walked through the SOP, sites file and tools given (those of the configuration
     by default) with the answers that were recorded when it was decided. No source is asked and

@@ -35,10 +35,10 @@ def serve(
     procedure and the tools again and keeps the old ones when the new are refused. Logs go to
     standard error: for eyes on a terminal, as JSON elsewhere.
 
-    Exit codes: 0 drained and stopped; 69 the address cannot be had; 70 a fault of triage, or a
-    tool that blocked the event loop (155, ended by SIGPROF, for one that also held the
-    interpreter's lock); 75 stopped with alerts under way, which are kept; 78 the configuration
-    was refused.
+    Exit codes: 0 drained and stopped; 69 the address or the store cannot be had; 70 a fault of
+    triage, or a tool that blocked the event loop (155, ended by SIGPROF, for one that also held
+    the interpreter's lock); 75 stopped with alerts under way, which are kept; 78 the
+    configuration was refused.
     """
     # What is imported stays: collecting while importing only finds that out, again and again.
     gc.disable()

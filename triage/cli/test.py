@@ -45,7 +45,7 @@ from triage.telemetry import logs
 application = options.application()
 
 HELP = """\
-Run golden cases: alerts whose decisions must stay as they are.
+Run golden cases: alerts whose decisions must not change.
 
 A case is a file in the folder `golden` beside the SOP, or where `golden` of [sop] says. One
 that was recorded is decided again by the tools from the answers of its time; one that was

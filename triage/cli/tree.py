@@ -27,6 +27,7 @@ WORD_STYLES: Mapping[str, str] = MappingProxyType(
 OUTCOME_STYLES: Mapping[str, str] = MappingProxyType(
     {
         "resolved": "green",
+        "coalesced": "dim",
         "escalate": "bold red",
         "actions": "bold magenta",
         "inconclusive": "bold yellow",
@@ -210,6 +211,11 @@ def _fact_rows(document: Document) -> Iterator[tuple[str, Text]]:
     if document["reason"]:
         said.append_text(_text(": ", document["reason"]))
     yield "outcome", said
+    if document.get("coalesced_into"):
+        yield "decided as", _text(document["coalesced_into"], ", which fired shortly before")
+    if document.get("coalesced"):
+        again = "time" if document["coalesced"] == 1 else "times"
+        yield "fired again", _text(document["coalesced"], f" {again}, coalesced into this one")
     for cause in document["root_causes"]:
         subject = (" on ", cause["subject"]) if cause["subject"] else ()
         yield "root cause", _text(cause["node"], *subject)

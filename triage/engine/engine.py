@@ -11,7 +11,7 @@ from triage.engine.snapshot import Snapshot
 from triage.evaluation.answers import AnswerBook
 from triage.evaluation.judge import Marker
 from triage.evaluation.layer import AgentAccess, Attempt
-from triage.model.alert import Alert
+from triage.model.alert import Alert, AlertId
 from triage.model.decision import (
     Decision,
     DroppedAction,
@@ -78,7 +78,7 @@ class Engine:
         evaluated_at = self._clock.now()
         first = begin(snapshot.sop, alert.alarm, alert.entity)
         profile = snapshot.sites.profile(alert.site)
-        if alert.resolved_at is not None or first is None:
+        if alert.resolved_at is not None or alert.coalesced_into is not None or first is None:
             decision = self._without_walk(alert, snapshot, evaluated_at, attempt)
             return Decided(decision=decision, evidence={})
         began = self._clock.monotonic()
@@ -155,8 +155,12 @@ class Engine:
     def _without_walk(
         self, alert: Alert, snapshot: Snapshot, evaluated_at: datetime, attempt: int
     ) -> Decision:
-        resolved = alert.resolved_at is not None
-        outcome = Outcome.RESOLVED if resolved else Outcome.ESCALATE
+        outcome = Outcome.ESCALATE
+        if alert.resolved_at is not None:
+            outcome = Outcome.RESOLVED
+        elif alert.coalesced_into is not None:
+            outcome = Outcome.COALESCED
+        unrouted = outcome is Outcome.ESCALATE
         nothing = Conclusion(
             outcome=outcome, degraded=False, observed=(), root_causes=(), actions=(), dropped=()
         )
@@ -167,8 +171,9 @@ class Engine:
             evaluated_at=evaluated_at,
             attempt=attempt,
             site=alert.site,
-            reason="" if resolved else UNROUTED,
-            warnings=() if resolved else (_unrouted(alert, snapshot),),
+            reason=UNROUTED if unrouted else "",
+            warnings=(_unrouted(alert, snapshot),) if unrouted else (),
+            coalesced_into=alert.coalesced_into if outcome is Outcome.COALESCED else None,
         )
 
     def _decision(
@@ -186,6 +191,7 @@ class Engine:
         round_trips: int = 0,
         stages_ms: Mapping[str, float] | None = None,
         warnings: tuple[str, ...] = (),
+        coalesced_into: AlertId | None = None,
     ) -> Decision:
         queue_wait_s = max(0.0, (evaluated_at - alert.accepted_at).total_seconds())
         return Decision(
@@ -211,6 +217,7 @@ class Engine:
             round_trips=round_trips,
             stages_ms={"queue_wait": round(queue_wait_s * 1000, 3), **(stages_ms or {})},
             warnings=warnings,
+            coalesced_into=coalesced_into,
             decision_sha256=decision_sha256(
                 alert_id=alert.alert_id,
                 outcome=conclusion.outcome,
@@ -240,6 +247,7 @@ def as_resolved(decision: Decision) -> Decision:
         decision,
         outcome=Outcome.RESOLVED,
         reason="",
+        coalesced_into=None,
         actions=(),
         dropped=dropped,
         decision_sha256=decision_sha256(

@@ -37,6 +37,8 @@ _PRIORITY = {
     Severity.UNKNOWN: 2,
     Severity.INFO: 3,
 }
+PRIORITY_NAMES = ("critical", "error", "warning", "info")
+"""What each priority is called where queues and metrics name it."""
 
 
 class ArrivalKind(Enum):
@@ -89,7 +91,8 @@ class Alert:
     """One firing occurrence, as accepted. All datetimes are aware UTC.
 
     `resolved_at` is when a resolve of this occurrence became durable, None while it fires.
-    `unmatched_resolve` marks an occurrence of which only the resolve ever came.
+    `unmatched_resolve` marks an occurrence of which only the resolve ever came. `coalesced_into`
+    is the occurrence of the same fingerprint shortly before, whose decision is this one's too.
     """
 
     alert_id: AlertId
@@ -106,6 +109,7 @@ class Alert:
     annotations: Mapping[str, str]
     resolved_at: datetime | None = None
     unmatched_resolve: bool = False
+    coalesced_into: AlertId | None = None
 
 
 class AcceptStatus(StrEnum):

@@ -37,6 +37,8 @@ class Outcome(StrEnum):
     """In order of precedence: the first that matches is the outcome."""
 
     RESOLVED = "resolved"
+    COALESCED = "coalesced"
+    """A re-fire within the window of a storm: decided as the first of it was."""
     ESCALATE = "escalate"
     ACTIONS = "actions"
     INCONCLUSIVE = "inconclusive"
@@ -181,6 +183,7 @@ class Decision:
     round_trips: int = 0
     stages_ms: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    coalesced_into: AlertId | None = None
     decision_sha256: str = ""
 
 
@@ -258,6 +261,7 @@ def decision_document(decision: Decision) -> dict[str, Any]:
         "round_trips": decision.round_trips,
         "stages_ms": dict(decision.stages_ms),
         "warnings": list(decision.warnings),
+        **({"coalesced_into": decision.coalesced_into} if decision.coalesced_into else {}),
         "decision_sha256": decision.decision_sha256,
     }
 

@@ -28,8 +28,8 @@ def verdict_problem(verdict: Verdict) -> str:  # noqa: PLR0911 - one refusal a r
         return f"the verdict's value is {type(value).__name__}, not a Truth"
     if not is_text(explanation, MAX_TEXT):
         return f"the explanation must be text of at most {MAX_TEXT} characters"
-    if not is_text(subject, MAX_NAME):
-        return f"the subject must be text of at most {MAX_NAME} characters"
+    if not is_text(subject, MAX_NAME) or "\0" in subject:
+        return f"the subject must be text of at most {MAX_NAME} characters, none of them NUL"
     if type(clauses) is not tuple or len(clauses) > MAX_CLAUSES:
         return f"clauses must be a tuple of at most {MAX_CLAUSES}"
     for clause in clauses:

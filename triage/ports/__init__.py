@@ -11,7 +11,16 @@ Delivery contract (every queue, one suite of tests):
   loser acks.
 """
 
-from triage.ports.delivery import Delivery, Queue, Sink
+from triage.ports.delivery import (
+    PATIENCE,
+    Brokered,
+    Delivery,
+    Queue,
+    Sink,
+    Stream,
+    StreamMessage,
+    served_first,
+)
 from triage.ports.fallback import (
     CallAnswer,
     ChatMessage,
@@ -34,7 +43,11 @@ from triage.ports.record import (
     AlertLog,
     AlertStatus,
     AlertView,
+    Backlog,
     CommitStatus,
+    DeadLetter,
+    DeadLetterLog,
+    DeadLetterPage,
     DecisionFilter,
     DecisionLog,
     DecisionPage,
@@ -46,14 +59,19 @@ from triage.ports.record import (
     Message,
     Outbox,
     OutboxRow,
+    Purged,
+    Retention,
     StoredAlert,
 )
 from triage.ports.sources import Catalogued, Clock, Connecting, Source
 
 __all__ = [
+    "PATIENCE",
     "AlertLog",
     "AlertStatus",
     "AlertView",
+    "Backlog",
+    "Brokered",
     "CallAnswer",
     "Catalogued",
     "ChatMessage",
@@ -62,6 +80,9 @@ __all__ = [
     "CommitStatus",
     "Completion",
     "Connecting",
+    "DeadLetter",
+    "DeadLetterLog",
+    "DeadLetterPage",
     "DecisionFilter",
     "DecisionLog",
     "DecisionPage",
@@ -79,7 +100,9 @@ __all__ = [
     "Message",
     "Outbox",
     "OutboxRow",
+    "Purged",
     "Queue",
+    "Retention",
     "Sandbox",
     "SandboxError",
     "SandboxRun",
@@ -90,4 +113,7 @@ __all__ = [
     "SourceCalls",
     "SourceTool",
     "StoredAlert",
+    "Stream",
+    "StreamMessage",
+    "served_first",
 ]

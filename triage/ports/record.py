@@ -40,8 +40,19 @@ class AlertLog(Protocol):
     async def dead_letter(self, alert_id: AlertId, reason: str, detail: str) -> bool:
         """False when the alert is no longer pending."""
 
-    async def unheld(self, *, older_than: datetime, limit: int) -> list[tuple[AlertId, Severity]]:
-        """Pending alerts accepted before `older_than` that no queue entry stands for."""
+    async def hold(self, alert_ids: Sequence[AlertId]) -> None:
+        """They are still worked on: the sweeper leaves them alone for another lease."""
+
+    async def to_wake(self, *, limit: int) -> list[tuple[AlertId, Severity]]:
+        """Pending alerts that nobody seems to hold, for the caller to publish.
+
+        An alert is due when it was neither begun, held nor handed out here for a while; each one
+        handed out is put off by as long as it has waited, so that a long backlog is not published
+        over and over. Of callers at the same time each gets others.
+        """
+
+    async def wake_all(self) -> None:
+        """The queue lost its memory: every pending alert that nobody holds is due at once."""
 
 
 class AlertView(Protocol):
@@ -84,6 +95,91 @@ class DecisionPage:
     cursor: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """An alert whose attempts were used up, or a message of a stream that is no alert.
+
+    `alert_id`, `alarm`, `site` and `severity` are empty for a message; `stream` and `format` for
+    an alert. `payload` is what the sender sent. `at` is aware UTC.
+    """
+
+    dead_letter_id: str
+    alert_id: str = ""
+    alarm: str = ""
+    site: str = ""
+    severity: str = ""
+    stream: str = ""
+    format: str = ""
+    payload: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    reason: str
+    detail: str
+    attempts: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterPage:
+    """The newest first. `cursor` is "" on the last page."""
+
+    dead_letters: Sequence[DeadLetter]
+    cursor: str
+
+
+class DeadLetterLog(Protocol):
+    """What was given up, until a person deals with it. All changes are durable on return."""
+
+    async def bury(self, message: DeadLetter) -> bool:
+        """A message of a stream: it counts as accepted and dead-lettered. False when it lies
+        there already."""
+
+    async def dead_letter_page(self, *, reason: str, cursor: str, limit: int) -> DeadLetterPage:
+        """All, or those of one reason. Raises PayloadError for a cursor that this store did not
+        make."""
+
+    async def dead_letter(self, dead_letter_id: str) -> DeadLetter | None: ...
+
+    async def redrive(
+        self, dead_letter_id: str, *, by: str, at: datetime, arrivals: Sequence[Arrival] = ()
+    ) -> Sequence[Accepted] | None:
+        """Try again: an alert is pending once more with all its attempts; a message's `arrivals`
+        are accepted and stand in its place. What then makes work, for the caller to publish; None
+        when there is no such dead letter. Raises StoreError."""
+
+    async def discard(self, dead_letter_id: str, *, by: str, note: str, at: datetime) -> bool:
+        """A person takes it out for good. False when there is no such dead letter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged:
+    """How much one run of retention removed."""
+
+    evidence: int = 0
+    decisions: int = 0
+    gap_cases: int = 0
+    deliveries: int = 0
+    events: int = 0
+
+    @property
+    def anything(self) -> bool:
+        return any((self.evidence, self.decisions, self.gap_cases, self.deliveries, self.events))
+
+
+class Retention(Protocol):
+    async def purge_evidence(self, *, older_than: datetime, max_bytes: int) -> int:
+        """Delete bodies last used before `older_than`, then the longest unused until no more than
+        `max_bytes` (as stored, compressed) are left. Returns how many."""
+
+    async def purge(self, *, older_than: datetime, max_bytes: int | None) -> Purged:
+        """Delete what is older than `older_than`, and the oldest above `max_bytes` in all.
+
+        A decided or discarded alert goes with its decision and its delivered messages, unless a
+        sender has spoken of it since: it would be a new alert to the store. Pending and
+        dead-lettered alerts stay. The ledger's counts go on, and say how many rows are gone.
+        Cancellation safe: what is deleted stays so.
+        """
+
+
 class DecisionLog(Protocol):
     async def commit(
         self,
@@ -96,8 +192,9 @@ class DecisionLog(Protocol):
         first for its alert id wins. Durable when it returns."""
 
     async def get(self, alert_id: AlertId) -> Mapping[str, Any] | None:
-        """The decision's document with `decided_at` and `accepted_to_decided_ms`; or
-        `{"status": …}` while undecided; None when the alert is unknown."""
+        """The decision's document with `decided_at`, `accepted_to_decided_ms` and, where alerts
+        were coalesced into this one, how many (`coalesced`); or `{"status": …}` while undecided;
+        None when the alert is unknown."""
 
     async def page(self, wanted: DecisionFilter, *, cursor: str, limit: int) -> DecisionPage:
         """Raises PayloadError for a cursor that this store did not make."""
@@ -118,7 +215,9 @@ class OutboxRow:
 
 
 class Outbox(Protocol):
-    async def due(self, sink: str, *, now: datetime, limit: int) -> list[OutboxRow]: ...
+    async def due(self, sink: str, *, now: datetime, limit: int) -> list[OutboxRow]:
+        """Where several processes share the store, each gets others, and has a minute to say what
+        became of them."""
 
     async def delivered(self, rows: Sequence[int]) -> None: ...
 
@@ -129,14 +228,28 @@ class Outbox(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """Pending alerts of one priority. `oldest_at` is aware UTC."""
+
+    pending: int
+    oldest_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """accepted = decided + pending + dead_lettered + discarded, or something was lost."""
+    """accepted = decided + pending + dead_lettered + discarded, or something was lost.
+
+    `purged` of the decided and discarded are no longer stored. `backlog` is what is pending, by
+    the name of its priority; one of which there is none may be missing.
+    """
 
     accepted: int
     decided: int
     pending: int
     dead_lettered: int
     discarded: int
+    purged: int = 0
+    backlog: Mapping[str, Backlog] = field(default_factory=dict)
     oldest_pending_at: datetime | None
     outbox_pending: int
     outbox_given_up: int

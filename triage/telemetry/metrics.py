@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as CONT
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_text
 
 from triage.telemetry.decision_metrics import DecisionMetrics, NodeMetrics
+from triage.telemetry.delivery_metrics import DeliveryMetrics
 from triage.telemetry.edge_metrics import IntakeMetrics, SinkMetrics, SourceMetrics
 from triage.telemetry.fallback_metrics import FallbackMetrics
 from triage.telemetry.state_metrics import (
@@ -24,6 +25,7 @@ from triage.telemetry.state_metrics import (
 __all__ = [
     "BuildMetrics",
     "DecisionMetrics",
+    "DeliveryMetrics",
     "FallbackMetrics",
     "IntakeMetrics",
     "LedgerMetrics",
@@ -54,6 +56,7 @@ class Metrics:
     build: BuildMetrics
     runtime: RuntimeMetrics
     fallback: FallbackMetrics
+    deliveries: DeliveryMetrics
 
     @classmethod
     def register(
@@ -80,6 +83,7 @@ class Metrics:
             build=BuildMetrics(registry, version=version),
             runtime=RuntimeMetrics.register(registry),
             fallback=FallbackMetrics.register(registry),
+            deliveries=DeliveryMetrics.register(registry),
         )
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)

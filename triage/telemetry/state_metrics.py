@@ -16,6 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from triage.model.alert import PRIORITY_NAMES
 from triage.ports import Ledger
 from triage.telemetry.instruments import HotCounter, HotGauge, HotHistogram
 
@@ -34,21 +35,32 @@ class LedgerMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._families: list[Metric] = []
+        self._grown: dict[str, tuple[int, int]] = {}
         registry.register(self)
 
     def update(self, ledger: Ledger, now: datetime, *, in_progress: int = 0) -> None:
         """`now` is aware UTC. `in_progress` of the pending alerts are with a worker already."""
-        oldest = ledger.oldest_pending_at
-        age = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
         self._families = [
-            _counter("triage_alerts_accepted", "Alerts made durable.", ledger.accepted),
-            _counter("triage_alerts_decided", "Alerts with a durable decision.", ledger.decided),
-            _counter(
+            self._counter("triage_alerts_accepted", "Alerts made durable.", ledger.accepted),
+            self._counter(
+                "triage_alerts_decided", "Alerts with a durable decision.", ledger.decided
+            ),
+            self._counter(
                 "triage_alerts_dead_lettered",
                 "Alerts set aside after too many attempts.",
                 ledger.dead_lettered,
             ),
-            _counter("triage_alerts_discarded", "Alerts a person took out.", ledger.discarded),
+            self._counter("triage_alerts_discarded", "Alerts a person took out.", ledger.discarded),
+            self._counter(
+                "triage_alerts_purged",
+                "Decided and discarded alerts that are too old to be kept.",
+                ledger.purged,
+            ),
+            _gauge(
+                "triage_dead_letters",
+                "Alerts and messages that were given up and wait for a person.",
+                ledger.dead_lettered,
+            ),
             _gauge("triage_alerts_pending", "Alerts accepted and not decided.", ledger.pending),
             _gauge(
                 "triage_ledger_balanced",
@@ -60,7 +72,12 @@ class LedgerMetrics(Collector):
                 "Pending alerts that no worker has begun.",
                 max(0, ledger.pending - in_progress),
             ),
-            _gauge("triage_queue_oldest_age_seconds", "Age of the oldest pending alert.", age),
+            _gauge(
+                "triage_queue_oldest_age_seconds",
+                "Age of the oldest pending alert.",
+                _age(ledger.oldest_pending_at, now),
+            ),
+            *_backlog(ledger, now),
             _gauge("triage_outbox_pending", "Messages yet to be delivered.", ledger.outbox_pending),
             _gauge(
                 "triage_outbox_given_up",
@@ -68,6 +85,14 @@ class LedgerMetrics(Collector):
                 ledger.outbox_given_up,
             ),
         ]
+
+    def _counter(self, name: str, documentation: str, value: int) -> Metric:
+        """What the ledger says at first, and from then on what it has grown by: trying a dead
+        letter again lowers the ledger's own figure, which no counter may do."""
+        total, before = self._grown.get(name, (value, value))
+        total += max(0, value - before)
+        self._grown[name] = (total, value)
+        return CounterMetricFamily(name, documentation, value=total)
 
     def describe(self) -> Iterable[Metric]:
         return []
@@ -242,9 +267,23 @@ class RuntimeMetrics:
         self.reloads.labels("ok" if accepted else "refused").inc()
 
 
-def _counter(name: str, documentation: str, value: float) -> Metric:
-    return CounterMetricFamily(name, documentation, value=value)
-
-
 def _gauge(name: str, documentation: str, value: float) -> Metric:
     return GaugeMetricFamily(name, documentation, value=value)
+
+
+def _age(moment: datetime | None, now: datetime) -> float:
+    return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())
+
+
+def _backlog(ledger: Ledger, now: datetime) -> list[Metric]:
+    alerts = GaugeMetricFamily(
+        "triage_backlog_alerts", "Alerts accepted and not decided.", labels=("priority",)
+    )
+    oldest = GaugeMetricFamily(
+        "triage_backlog_oldest_seconds", "Age of the oldest pending alert.", labels=("priority",)
+    )
+    for priority in PRIORITY_NAMES:
+        waiting = ledger.backlog.get(priority)
+        alerts.add_metric((priority,), waiting.pending if waiting else 0)
+        oldest.add_metric((priority,), _age(waiting.oldest_at if waiting else None, now))
+    return [alerts, oldest]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 import structlog
 
@@ -27,18 +26,22 @@ from triage.ports import (
     StoredAlert,
 )
 from triage.telemetry.decision_metrics import DecisionMetrics
+from triage.worker.backoff import TROUBLE, Backoff, pause
 from triage.worker.lanes import Lanes, Slot
+from triage.worker.sweeper import Sweeper
+from triage.worker.tries import TriesByAlert
 
 RECEIVE_WAIT_S = 1.0
-RETRY_DELAY_S = 1.0
-SWEEP_LIMIT = 1_000
+RETRY_DELAY_S = 1.0  # before the second attempt; doubled with each that failed
+LONGEST_RETRY_DELAY_S = 10.0
 ATTEMPTS_USED_UP = "attempts_used_up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     """An alert whose attempts end without a decision `max_attempts` times is dead-lettered.
-    Leases are renewed three times within `lease_s`. `sinks` are told of every decision."""
+    Leases are renewed three times within `lease_s`, oftener while that fails. What nobody holds
+    is published again every `sweep_s`. `sinks` are told of every decision."""
 
     max_attempts: int = 5
     lease_s: float = 30.0
@@ -50,8 +53,9 @@ class Worker:
     """`run` takes deliveries until `stop`; then it ends when those under way are settled.
 
     Acks come after the durable commit. A StoreError gives the delivery back; so does a fault of
-    this project, which the attempts then bound. Cancelling `run` cancels what is under way and
-    gives its deliveries back.
+    this project, which the attempts then bound. While the queue is in trouble nothing is received,
+    and what is under way goes on. Cancelling `run` cancels what is under way and gives its
+    deliveries back.
     """
 
     def __init__(
@@ -67,7 +71,9 @@ class Worker:
         metrics: DecisionMetrics,
         options: WorkerOptions,
         on_commit: Callable[[], None],
+        on_sweep: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`on_sweep` is told how many alerts the sweeper published."""
         self._queue = queue
         self._alerts = alerts
         self._decisions = decisions
@@ -81,8 +87,11 @@ class Worker:
         self._stopping = asyncio.Event()
         self._held: dict[str, Delivery] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._excused: dict[AlertId, int] = {}
-        """Attempts of this process that were decided and could not be stored."""
+        self._tries = TriesByAlert()
+        self._backoff = Backoff()
+        self._sweeper = Sweeper(
+            queue=queue, alerts=alerts, sweep_s=options.sweep_s, on_sweep=on_sweep
+        )
         self._log = structlog.get_logger("triage.worker")
 
     @property
@@ -95,7 +104,7 @@ class Worker:
 
     async def run(self) -> None:
         renewing = asyncio.create_task(self._renew_leases())
-        sweeping = asyncio.create_task(self._sweep())
+        sweeping = asyncio.create_task(self._sweeper.run())
         receiving = asyncio.create_task(self._receive())
         sides = {renewing, sweeping, receiving}
         try:
@@ -116,19 +125,31 @@ class Worker:
             free = await self._free_slots()
             if not free:
                 return
-            try:
-                received = await self._queue.receive(limit=free, wait_s=RECEIVE_WAIT_S)
-                if self._stopping.is_set():
-                    # Not cancelled instead: a receive cut off after it claimed would keep its
-                    # deliveries from everyone until their leases end.
-                    await self._queue.settle(returned=received)
-                    return
-            except StoreError as error:
-                self._log.warning("receive_failed", error=str(error))
-                await self._pause(RETRY_DELAY_S)
+            received = await self._receive_some(free)
+            if received is None:
+                await pause(self._backoff.next_s(), self._stopping)
                 continue
+            if self._stopping.is_set():
+                # Not cancelled instead: a receive cut off after it claimed would keep its
+                # deliveries from everyone until their leases end.
+                await self._give_back(received, 0.0)
+                return
             for delivery in received:
                 self._start(delivery)
+
+    async def _receive_some(self, free: int) -> list[Delivery] | None:
+        """None when the queue is in trouble."""
+        try:
+            received = await self._queue.receive(limit=free, wait_s=RECEIVE_WAIT_S)
+        except TROUBLE as error:
+            self._log.warning("receive_failed", error=str(error))
+            received = None
+        if self._queue.forgot():
+            self._sweeper.start_over()
+        if received is not None and self._backoff.is_waiting:
+            self._backoff.reset()
+            self._sweeper.hurry()
+        return received
 
     async def _free_slots(self) -> int:
         """How many deliveries may be received; 0 once told to stop."""
@@ -143,14 +164,6 @@ class Worker:
             freed.cancel()
             stopped.cancel()
 
-    async def _pause(self, seconds: float) -> None:
-        """Sleep, but not past a stop."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
-
     def _start(self, delivery: Delivery) -> None:
         task = asyncio.create_task(self._work(delivery, self._lanes.take()))
         self._held[delivery.token] = delivery
@@ -159,38 +172,61 @@ class Worker:
 
     async def _work(self, delivery: Delivery, slot: Slot) -> None:
         try:
-            await self._attempt(delivery, slot)
+            delay_s = await self._attempt(delivery, slot)
+            if delay_s is not None:
+                await self._give_back([delivery], delay_s)
         except asyncio.CancelledError:
-            await self._give_back(delivery, 0.0)
+            await self._give_back([delivery], 0.0)
             raise
-        except StoreError as error:
-            self._log.warning("attempt_failed", alert_id=delivery.alert_id, error=str(error))
-            await self._give_back(delivery, RETRY_DELAY_S)
-        except Exception:  # noqa: BLE001 - logged with its traceback, and the attempts bound it
-            # A fault of this project. The alert is given back, and its attempts are counted, so
-            # it ends as a dead letter with this line in the log instead of taking the daemon.
-            self._log.exception("attempt_crashed", alert_id=delivery.alert_id)
-            await self._give_back(delivery, RETRY_DELAY_S)
         finally:
             slot.release()
             self._held.pop(delivery.token, None)
 
-    async def _give_back(self, delivery: Delivery, delay_s: float) -> None:
+    async def _give_back(self, deliveries: Sequence[Delivery], delay_s: float) -> None:
         try:
-            await self._queue.settle(returned=[delivery], delay_s=delay_s)
-        except StoreError as error:
-            # Its lease ends by itself, and the sweeper finds what no queue holds.
-            self._log.warning("give_back_failed", alert_id=delivery.alert_id, error=str(error))
+            await self._queue.settle(returned=deliveries, delay_s=delay_s)
+        except TROUBLE as error:
+            # Their leases end by themselves, and the sweeper finds what no queue holds.
+            self._log.warning("give_back_failed", deliveries=len(deliveries), error=str(error))
 
-    async def _attempt(self, delivery: Delivery, slot: Slot) -> None:
-        stored = await self._alerts.begin_attempt(delivery.alert_id)
-        if stored is None or stored.status is not AlertStatus.PENDING:
+    async def _ack(self, delivery: Delivery) -> None:
+        try:
             await self._queue.settle(acked=[delivery])
-            return
-        used = stored.attempts - self._excused.get(delivery.alert_id, 0)
-        if used >= self._options.max_attempts:
-            await self._dead_letter(delivery, stored)
-            return
+        except TROUBLE as error:
+            # It comes again when its lease ends, finds the alert decided, and is acked then.
+            self._log.warning("ack_failed", alert_id=delivery.alert_id, error=str(error))
+
+    async def _attempt(self, delivery: Delivery, slot: Slot) -> float | None:
+        """None once the delivery is settled, else in how many seconds to try again."""
+        alert_id = delivery.alert_id
+        attempts = 0
+        try:
+            stored = await self._alerts.begin_attempt(alert_id)
+            if stored is None:
+                self._log.warning("unknown_alert", alert_id=alert_id)
+            if stored is None or stored.status is not AlertStatus.PENDING:
+                self._tries.forget(alert_id)
+                await self._ack(delivery)
+                return None
+            attempts = stored.attempts
+            if attempts - self._tries.excused(alert_id) >= self._options.max_attempts:
+                await self._dead_letter(delivery, stored)
+            else:
+                await self._decide(delivery, stored, slot)
+        except TROUBLE as error:
+            self._log.warning("attempt_failed", alert_id=alert_id, error=str(error))
+        except Exception as error:  # noqa: BLE001 - logged with its traceback, bounded by attempts
+            # A fault of this project. The alert is given back, and its attempts are counted, so
+            # it ends as a dead letter with this line in the log instead of taking the daemon.
+            self._log.exception("attempt_crashed", alert_id=alert_id)
+            self._tries.fail(alert_id, error)
+        else:
+            return None
+        # Longer with every attempt: replicas excuse only their own, and a store that takes small
+        # writes but no decisions must not use the others' up within seconds.
+        return min(LONGEST_RETRY_DELAY_S, RETRY_DELAY_S * 2.0 ** min(attempts, 30))
+
+    async def _decide(self, delivery: Delivery, stored: StoredAlert, slot: Slot) -> None:
         snapshot = self._snapshots.pin()
         try:
             decided = await self._engine.decide(
@@ -206,14 +242,13 @@ class Worker:
         try:
             decision = await self._commit(decided)
         except StoreError:
-            # Not the alert's fault: a disk that stays full must not use up its attempts.
-            self._excused[delivery.alert_id] = self._excused.get(delivery.alert_id, 0) + 1
+            self._tries.excuse(delivery.alert_id)
             raise
-        self._excused.pop(delivery.alert_id, None)
+        self._tries.forget(delivery.alert_id)
         store_s = self._clock.monotonic() - storing
         if decision is not None:
             self._tell(stored.alert, decision, store_s)
-        await self._queue.settle(acked=[delivery])
+        await self._ack(delivery)
 
     async def _commit(self, decided: Decided) -> Decision | None:
         """The decision as stored, None when another attempt was first."""
@@ -239,11 +274,11 @@ class Worker:
         return [Message(sink=sink, key=key, body=body) for sink in self._options.sinks]
 
     async def _dead_letter(self, delivery: Delivery, stored: StoredAlert) -> None:
-        detail = f"{stored.attempts} attempts ended without a decision"
-        self._excused.pop(delivery.alert_id, None)
+        detail = self._tries.explain(delivery.alert_id, stored.attempts)
         if await self._alerts.dead_letter(delivery.alert_id, ATTEMPTS_USED_UP, detail):
             self._log.error("dead_lettered", alert_id=delivery.alert_id, detail=detail)
-        await self._queue.settle(acked=[delivery])
+        self._tries.forget(delivery.alert_id)
+        await self._ack(delivery)
 
     def _tell(self, alert: Alert, decision: Decision, store_s: float) -> None:
         total_s = max(0.0, (self._clock.now() - alert.accepted_at).total_seconds())
@@ -270,29 +305,32 @@ class Worker:
         )
 
     async def _renew_leases(self) -> None:
+        every_s = self._options.lease_s / 3
+        wait_s = every_s
         while True:
-            await asyncio.sleep(self._options.lease_s / 3)
-            if not self._held:
-                continue
-            try:
-                await self._queue.extend(list(self._held.values()))
-            except StoreError as error:
-                # Losing a lease costs a second attempt, never a second decision.
-                self._log.warning("lease_renewal_failed", error=str(error))
+            await asyncio.sleep(wait_s)
+            held = list(self._held.values())
+            # At the same time: a broker that hangs must not cost the store's lease as well.
+            renewed = await asyncio.gather(self._extend(held), self._hold(held)) if held else ()
+            wait_s = every_s if all(renewed) else every_s / 4
 
-    async def _sweep(self) -> None:
-        while True:
-            try:
-                unheld = await self._alerts.unheld(
-                    older_than=self._clock.now() - timedelta(seconds=self._options.sweep_s),
-                    limit=SWEEP_LIMIT,
-                )
-                if unheld:
-                    await self._queue.publish(unheld)
-                    self._log.info("swept", alerts=len(unheld))
-            except StoreError as error:
-                self._log.warning("sweep_failed", error=str(error))
-            await asyncio.sleep(self._options.sweep_s)
+    async def _extend(self, held: Sequence[Delivery]) -> bool:
+        try:
+            await self._queue.extend(held)
+        except TROUBLE as error:
+            # Losing a lease costs a second attempt, never a second decision.
+            self._log.warning("lease_renewal_failed", error=str(error))
+            return False
+        return True
+
+    async def _hold(self, held: Sequence[Delivery]) -> bool:
+        try:
+            await self._alerts.hold([delivery.alert_id for delivery in held])
+        except TROUBLE as error:
+            # The sweeper then publishes them although they are worked on: likewise.
+            self._log.warning("hold_failed", error=str(error))
+            return False
+        return True
 
 
 def message_key(alert_id: AlertId) -> str:

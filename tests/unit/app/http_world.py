@@ -12,16 +12,18 @@ import httpx
 
 from tests.contract.store_world import HandClock, migrated
 from triage.adapters.store import Store
+from triage.app.delivery_sections import StreamSection
 from triage.app.field_maps import field_maps
 from triage.app.http.access import Gate, RequestLimit, Token
 from triage.app.http.application import http_application
+from triage.app.http.dead_letters import DeadLetterServices
 from triage.app.http.decisions import ReadServices
 from triage.app.http.gaps import GapServices
 from triage.app.http.intake import IntakeServices
 from triage.app.http.operations import OperationServices
 from triage.app.sections import IntakeSection
 from triage.intake.request import Parsed
-from triage.ports import AlertLog, DecisionLog, GapLog, LedgerView, Queue
+from triage.ports import AlertLog, DeadLetterLog, DecisionLog, GapLog, LedgerView, Queue
 from triage.telemetry.metrics import Metrics
 
 NATIVE = {"alarm": "DiskFull", "fired_at": "2026-03-01T11:59:00Z", "site": "north", "id": "1"}
@@ -47,6 +49,9 @@ class Bench:
     decisions: DecisionLog | None = None
     ledger: LedgerView | None = None
     gaps: GapLog | None = None
+    dead_letters: DeadLetterLog | None = None
+    intake: IntakeSection = field(default_factory=IntakeSection)
+    streams: Mapping[str, StreamSection] = field(default_factory=dict)
     metrics: Metrics = field(
         default_factory=lambda: Metrics.register(version="test", monotonic=lambda: 0.0)
     )
@@ -68,7 +73,7 @@ class Bench:
 
     def _application(self, store: Store) -> Any:
         gate = Gate(self.tokens)
-        maps = field_maps(IntakeSection())
+        maps = field_maps(self.intake)
         return http_application(
             IntakeServices(
                 alerts=self.alerts or store.alerts,
@@ -98,6 +103,14 @@ class Bench:
                 reload=self.reloading or self._reload,
             ),
             GapServices(gaps=self.gaps or store.gaps, gate=gate, clock=self.clock),
+            DeadLetterServices(
+                dead_letters=self.dead_letters or store.dead_letters,
+                queue=self.queue or store.queue,
+                field_map=maps.get,
+                streams=self.streams,
+                gate=gate,
+                clock=self.clock,
+            ),
         )
 
     async def _readiness(self) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,14 @@ import pytest
 from tests.payload_mutations import base_payloads
 from tests.unit.app.http_world import NATIVE, Bench, problem
 from tests.unit.evaluation.world import sample
-from triage.errors import Overloaded, PayloadError, SourceFailed, SourceFailure, StoreError
+from triage.errors import (
+    Overloaded,
+    PayloadError,
+    QueueError,
+    SourceFailed,
+    SourceFailure,
+    StoreError,
+)
 from triage.intake.request import Parsed
 from triage.model.alert import Accepted, AlertId, Arrival, Severity
 from triage.ports import Delivery, StoredAlert
@@ -41,15 +48,27 @@ class Alerts:
     async def dead_letter(self, alert_id: AlertId, reason: str, detail: str) -> bool:
         raise self._error
 
-    async def unheld(self, **_: Any) -> list[tuple[AlertId, Severity]]:
+    async def hold(self, alert_ids: Sequence[AlertId]) -> None:
+        raise self._error
+
+    async def to_wake(self, *, limit: int) -> list[tuple[AlertId, Severity]]:
+        raise self._error
+
+    async def wake_all(self) -> None:
         raise self._error
 
 
 class DeafQueue:
     """A `Queue` that takes nothing."""
 
+    label = "deaf"
+    trouble = "the broker is gone"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
     async def publish(self, alerts: Sequence[tuple[AlertId, Severity]]) -> None:
-        raise StoreError("the broker is gone")
+        raise self._error
 
     async def receive(self, *, limit: int, wait_s: float) -> list[Delivery]:
         return []
@@ -59,6 +78,18 @@ class DeafQueue:
 
     async def extend(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         return list(deliveries)
+
+    def forgot(self) -> bool:
+        return False
+
+    async def depth(self) -> Mapping[str, int]:
+        raise self._error
+
+    async def weaknesses(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 async def test_an_accepted_alert_is_in_the_store_and_the_reply_says_under_which_id(
@@ -209,9 +240,10 @@ async def test_what_the_store_finds_wrong_with_the_payload_is_the_senders(tmp_pa
     assert problem(response)["field"] == "labels.x"
 
 
-async def test_a_queue_that_is_down_costs_no_alert(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [StoreError("disk full"), QueueError("the broker is gone")])
+async def test_a_queue_that_is_down_costs_no_alert(tmp_path: Path, error: Exception) -> None:
     """It is durable: the sweeper publishes what no queue holds."""
-    async with Bench(folder=tmp_path, queue=DeafQueue()).serving() as (client, store):
+    async with Bench(folder=tmp_path, queue=DeafQueue(error)).serving() as (client, store):
         response = await client.post("/api/v1/alerts", json=NATIVE)
         assert response.status_code == 202
         assert (await store.ledger.ledger()).pending == 1

@@ -50,6 +50,21 @@ allow_broken_tools = true
 url = "sqlite:////var/lib/triage/t.db"
 evidence_max_bytes = "1 GiB"
 
+[queue]
+url_env = "QUEUE_URL"
+name = "dock"
+
+[streams.floor]
+url = "nats://127.0.0.1:4222"
+stream = "FLOOR"
+subject = "floor.alerts"
+format = "cloudevents"
+
+[streams.wms]
+url_file = "wms.url"
+stream = "wms-alerts"
+tenant = "east"
+
 [engine]
 prefetch = "subtree"
 
@@ -109,6 +124,7 @@ level = "debug"
 ENV = {
     "INGEST_TOKEN": "ingest-hunter2",
     "PROM_TOKEN": "prom-hunter2",
+    "QUEUE_URL": "redis://:hunter2@queue:6379/0",
     "TICKETS_URL": "postgresql://u:hunter2@db/tickets",
     "OUR_WMS_KEY": "wms-hunter2",
     "PAGER_SECRETS": "old-hunter2 new-hunter2",
@@ -118,6 +134,7 @@ ENV = {
 @pytest.fixture
 def full(load: Load, tmp_path: Path) -> Settings:
     (tmp_path / "people.token").write_text("people-hunter2\n")
+    (tmp_path / "wms.url").write_text("redis://:hunter2@wms:6379/0\n")
     return load(FULL, ENV)
 
 
@@ -127,7 +144,13 @@ def test_an_empty_file_is_all_defaults(load: Load, tmp_path: Path) -> None:
     assert settings.sop.library == tmp_path / "tools_lib"
     assert settings.sop.sites is None
     assert settings.store.url == f"sqlite:///{tmp_path}/data/triage.db"
+    assert settings.store.address == settings.store.url
+    assert settings.store.data == tmp_path / "data"
     assert settings.store.evidence_max_bytes == 5 * 10**9
+    assert settings.queue.is_embedded
+    assert settings.queue.address == ""
+    assert not settings.streams
+    assert (settings.engine.sweep_s, settings.engine.coalesce_s) == (10, 0)
     assert (settings.http.host, settings.http.port) == ("127.0.0.1", 9797)
     assert settings.http.max_body_bytes == 4 * 1024 * 1024
     assert settings.engine.deadline_s == 5
@@ -141,6 +164,12 @@ def test_everything_can_be_set(full: Settings, tmp_path: Path) -> None:
     assert full.sop.sites == Path("/etc/triage/sites.yaml")
     assert full.store.url == "sqlite:////var/lib/triage/t.db"
     assert full.store.evidence_max_bytes == 1 << 30
+    assert full.store.data == Path("/var/lib/triage")
+    assert (full.queue.name, full.queue.is_embedded) == ("dock", False)
+    floor, wms_stream = full.streams["floor"], full.streams["wms"]
+    assert floor.address == "nats://127.0.0.1:4222"
+    assert (floor.stream, floor.subject, floor.format) == ("FLOOR", "floor.alerts", "cloudevents")
+    assert (wms_stream.format, wms_stream.tenant, wms_stream.group) == ("native", "east", "triage")
     assert (full.http.host, full.http.port) == ("::1", 80)
     assert full.intake.format("alertmanager").alarm == ("labels.alarm_code", "labels.alertname")
     assert full.intake.format("alertmanager").severities["page"] == "critical"
@@ -160,6 +189,9 @@ def test_secrets_are_read_and_never_shown(full: Settings) -> None:
     assert people.scopes == ("ingest", "read", "admin")
     assert full.sources["metrics"].secret("bearer_token") == "prom-hunter2"
     assert full.sources["tickets"].address == "postgresql://u:hunter2@db/tickets"
+    assert full.queue.address == "redis://:hunter2@queue:6379/0"
+    assert full.streams["wms"].address == "redis://:hunter2@wms:6379/0"
+    assert "redis://:hunter2@queue:6379/0" in full.secrets()
     wms, pager = full.sources["wms"], full.sinks["pager"]
     assert isinstance(wms, McpSource)
     assert isinstance(pager, WebhookSinkSection)
@@ -238,6 +270,55 @@ def test_settings_are_frozen(full: Settings) -> None:
         ),
         ("[log]\nlevel='loud'", 2, "log.level", "'debug'", ""),
         ("sop = 3", 1, "sop", "", ""),
+        ("store = 3", 1, "store", "", ""),
+        ("[store]\nurl='mysql://a'", 1, "store", "must begin with one of sqlite:///", ""),
+        ("store = 'mysql://a'", 1, "store", "must begin with one of sqlite:///", ""),
+        ("queue = 'amqp://a'", 1, "queue", "must begin with one of sqlite:///", ""),
+        ("[queue]\nurll='redis://a'", 2, "queue.urll", "no such key", "`url`"),
+        (
+            "[store]\nurl='postgresql://a/b'\n[queue]\nurl='sqlite:///other.db'",
+            4,
+            "queue.url",
+            "embedded queue lives in the store",
+            "give it the store's url",
+        ),
+        (
+            "queue = 'postgresql://h/d'",
+            1,
+            "queue.url",
+            "embedded queue lives in the store",
+            "or none",
+        ),
+        ("[streams.s]\nstream='a'", 1, "streams.s", "set one of url, url_env and url_file", ""),
+        ("[streams.s]\nurl='redis://h'", 1, "streams.s.stream", "missing", "add stream"),
+        (
+            "[streams.s]\nstream='a'\nurl='sqlite:///a'",
+            1,
+            "streams.s",
+            "must begin with one of redis://",
+            "",
+        ),
+        (
+            "[streams.s]\nstream='a'\nurl='redis://h'\nformat='xml'",
+            4,
+            "streams.s.format",
+            "'native'",
+            "",
+        ),
+        (
+            "[streams.s]\nstream='a'\nurl='redis://h'\nbatch=2000",
+            4,
+            "streams.s.batch",
+            "1000",
+            "",
+        ),
+        (
+            "[streams.'a b']\nstream='a'\nurl='redis://h'",
+            1,
+            "streams.a b",
+            "not a name",
+            "begin with a letter",
+        ),
     ],
 )
 def test_a_fault_names_its_place_and_what_to_do(
@@ -280,6 +361,13 @@ def test_every_fault_is_found_at_once(refused: Refused) -> None:
             "TRIAGE_SOURCES__M__URL",
         ),
         ("[store]\nurl='postgresql://u:hunter2@h/d'", "store.url", "TRIAGE_STORE__URL"),
+        ("store = 'postgresql://u:hunter2@h/d'", "store.url", "TRIAGE_STORE__URL"),
+        ("queue = 'redis://:hunter2@h'", "queue.url", "TRIAGE_QUEUE__URL"),
+        (
+            "[streams.s]\nstream='s'\nurl='nats://u:hunter2@h'",
+            "streams.s.url",
+            "TRIAGE_STREAMS__S__URL",
+        ),
     ],
 )
 def test_a_secret_in_the_file_is_refused_and_not_repeated(
@@ -299,6 +387,8 @@ def test_secrets_that_are_not_there_are_faults(refused: Refused, tmp_path: Path)
     assert set(findings) == {
         "http.tokens.0.env",
         "http.tokens.1.file",
+        "queue.url_env",
+        "streams.wms.url_file",
         "sources.metrics.bearer_token_env",
         "sources.tickets.url_env",
         "sources.wms.env.WMS_KEY",
@@ -306,6 +396,7 @@ def test_secrets_that_are_not_there_are_faults(refused: Refused, tmp_path: Path)
     }
     assert "export INGEST_TOKEN" in findings["http.tokens.0.env"].fix
     assert all(finding.line for finding in findings.values())
+    (tmp_path / "wms.url").write_text("redis://wms")
     (tmp_path / "people.token").unlink()
     assert any("No such file" in finding.problem for finding in refused(FULL, ENV))
     (tmp_path / "people.token").write_bytes(b"\xff\xfe")
@@ -321,6 +412,80 @@ def test_a_file_can_be_checked_where_its_secrets_are_not(load: Load) -> None:
 def test_env_and_file_for_one_secret_are_a_fault(refused: Refused) -> None:
     (finding,) = refused("[[http.tokens]]\nname='a'\nenv='A'\nfile='b'", {"A": "x"})
     assert "both set" in finding.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[store]\nurl='sqlite:///a.db'\nurl_env='U'", "store.url_env"),
+        ("[queue]\nurl='redis://h'\nurl_file='u'", "queue.url_file"),
+        ("[store]\nurl_env='U'\nurl_file='u'", "store.url_env"),
+    ],
+)
+def test_one_place_names_a_url(refused: Refused, tmp_path: Path, text: str, where: str) -> None:
+    (tmp_path / "u").write_text("redis://h")
+    (finding,) = refused(text, {"U": "postgresql://h/d"})
+    assert finding.where == where
+    assert "both set" in finding.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[store]\nurl_env='U'", "store.url_env"),
+        ("[queue]\nurl_env='U'", "queue.url_env"),
+        ("[streams.s]\nstream='s'\nurl_env='U'", "streams.s.url_env"),
+    ],
+)
+def test_a_url_from_a_variable_is_held_to_the_same(refused: Refused, text: str, where: str) -> None:
+    (finding,) = refused(text, {"U": "amqp://u:hunter2@h"})
+    assert finding.where == where
+    assert "no such URL" in finding.problem
+    assert "hunter2" not in str(finding)
+
+
+def test_an_embedded_queue_from_a_variable_is_told_to_go(refused: Refused) -> None:
+    (finding,) = refused("[queue]\nurl_env='U'", {"U": "postgresql://h/d"})
+    assert finding.where == "queue.url_env"
+    assert "in the store" in finding.fix
+
+
+def test_store_and_queue_may_be_just_their_urls(load: Load, tmp_path: Path) -> None:
+    settings = load("store = 'sqlite:///here.db'\nqueue = 'redis://127.0.0.1:6379/3'")
+    assert settings.store.url == f"sqlite:///{tmp_path}/here.db"
+    assert settings.store.data == tmp_path
+    assert settings.queue.address == "redis://127.0.0.1:6379/3"
+    assert not settings.queue.is_embedded
+    assert load("store = 'sqlite:///a.db'\nqueue = 'sqlite:///a.db'").queue.is_embedded
+
+
+def test_store_and_queue_can_be_given_by_the_environment(load: Load, tmp_path: Path) -> None:
+    env = {
+        "TRIAGE_STORE__URL": "postgresql://u:hunter2@h/d",
+        "TRIAGE_QUEUE__URL": "nats://u:hunter2@h:4222",
+        "TRIAGE_STREAMS__S__URL": "redis://:hunter2@h",
+        "TRIAGE_STREAMS__S__STREAM": "alerts",
+        "TRIAGE_ENGINE__SWEEP_S": "3",
+    }
+    for text in ("", "store = 'sqlite:///a.db'\nqueue = 'redis://q'"):
+        settings = load(text, env)
+        assert settings.store.address == "postgresql://u:hunter2@h/d"
+        assert settings.queue.address == "nats://u:hunter2@h:4222"
+        assert settings.streams["s"].address == "redis://:hunter2@h"
+        assert settings.engine.sweep_s == 3
+        assert "hunter2" not in repr(settings)
+
+
+def test_the_data_folder_is_beside_the_configuration_unless_the_store_is_a_file(
+    load: Load, tmp_path: Path
+) -> None:
+    assert load("store = 'postgresql://h/d'").store.data == tmp_path / "data"
+    assert load("[store]\nurl='postgresql://h/d'\ndata='/var/t'").store.data == Path("/var/t")
+    assert load("[store]\ndata='mine'").store.data == tmp_path / "mine"
+    elsewhere = load("[store]\nurl_env='U'", {"U": "sqlite:///there/t.db"})
+    assert elsewhere.store.address == f"sqlite:///{tmp_path}/there/t.db"
+    assert elsewhere.store.data == tmp_path / "there"
+    assert load("[store]\nurl_env='U'", read_secrets=False).store.data == tmp_path / "data"
 
 
 def test_the_environment_wins_over_the_file(load: Load) -> None:
@@ -483,11 +648,29 @@ def test_everything_else_needs_a_restart(load: Load, full: Settings) -> None:
     ]
     assert restart_needed(full, load(FULL, {**ENV, "INGEST_TOKEN": "new"})) == ["http.tokens"]
     assert restart_needed(full, load(FULL, {**ENV, "PAGER_SECRETS": "new"})) == ["sinks.pager"]
+    assert restart_needed(full, load(FULL, {**ENV, "QUEUE_URL": "redis://q"})) == ["queue.url"]
+    moved = (
+        FULL.replace("t.db", "u.db")
+        .replace('name = "dock"', 'name = "other"')
+        .replace("[streams.floor]", "[streams.renamed]")
+        .replace('tenant = "east"', 'tenant = "west"')
+    )
+    assert restart_needed(full, load(moved, ENV)) == [
+        "store.url",
+        "queue.name",
+        "streams.floor",
+        "streams.renamed",
+        "streams.wms",
+    ]
 
 
 def test_the_schema_is_json_and_knows_every_section() -> None:
     schema = orjson.loads(orjson.dumps(settings_schema()))
     assert set(schema["properties"]) == set(Settings.model_fields)
     assert schema["additionalProperties"] is False
+    for name in ("store", "queue"):
+        kinds = schema["properties"][name]["anyOf"]
+        assert {"type": "string"} in kinds
+        assert len(kinds) == 2
     assert schema["title"] == "triage.toml"
     assert schema["$schema"].startswith("https://json-schema.org/")

@@ -158,3 +158,16 @@ def test_hostile_text_reaches_no_terminal(evidence: dict[str, str] | None) -> No
 def test_any_text_is_shown_without_a_control_character(text: str) -> None:
     shown = rendered(poisoned(document(), text), width=400)
     assert all(line.isprintable() for line in shown.split("\n"))
+
+
+def test_a_refire_names_the_first_and_the_first_counts_its_refires() -> None:
+    refire = {**document(), "outcome": "coalesced", "coalesced_into": "ab" * 16}
+    text = rendered(refire)
+    assert "outcome     coalesced" in text
+    assert f"decided as  {'ab' * 16}, which fired shortly before" in text.replace("\n", " ")
+    assert "fired again" not in text
+    for count, said in ((1, "1 time, "), (12, "12 times, ")):
+        assert f"fired again  {said}coalesced into this one" in rendered(
+            {**document(), "coalesced": count}
+        )
+    assert "fired again" not in rendered({**document(), "coalesced": 0})

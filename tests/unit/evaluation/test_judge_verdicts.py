@@ -96,6 +96,7 @@ BAD_VERDICTS: dict[str, Any] = {
     "subject number": verdict(subject=7),
     "subject surrogate": verdict(subject="x\udc00"),
     "subject long": verdict(subject="x" * (MAX_NAME + 1)),
+    "subject NUL": verdict(subject="x\0"),
     "clauses list": verdict(clauses=[clause()]),
     "clauses none": verdict(clauses=None),
     "clauses clause": verdict(clauses=clause()),

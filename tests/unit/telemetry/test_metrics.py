@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from triage.errors import SourceFailure, ToolFailure
 from triage.model.alert import AcceptStatus
 from triage.model.decision import Outcome
-from triage.ports import Ledger
+from triage.ports import Backlog, Ledger
 from triage.telemetry.metrics import Metrics
 from triage.telemetry.state_metrics import LaneUse, ToolRow
 
@@ -49,6 +49,11 @@ def busy_metrics() -> Metrics:
     metrics.sinks.cell("hook").record("retried", 0.2)
     metrics.ledger.update(ledger(), NOW, in_progress=1)
     metrics.runtime.store_up.labels().set(1.0)
+    metrics.deliveries.entries.update({"critical": 2, "warning": 1})
+    metrics.deliveries.queue_up.labels().set(1.0)
+    metrics.deliveries.stream("floor").message("undecodable")
+    metrics.deliveries.stream("floor").up(works=True)
+    metrics.deliveries.swept.inc(3)
     metrics.tools.update(
         [ToolRow(node="disk_full", version=2, sha256=SHA, status="active", stale=True)],
         {"cpu_busy": ToolFailure.TAMPERED.value},
@@ -70,6 +75,11 @@ def ledger(**changes: Any) -> Ledger:
         "oldest_pending_at": NOW - timedelta(seconds=90),
         "outbox_pending": 4,
         "outbox_given_up": 2,
+        "purged": 5,
+        "backlog": {
+            "critical": Backlog(pending=1, oldest_at=NOW - timedelta(seconds=30)),
+            "warning": Backlog(pending=2, oldest_at=NOW - timedelta(seconds=90)),
+        },
     }
     return Ledger(**{**values, **changes})
 
@@ -111,7 +121,7 @@ def test_promtool_finds_nothing_to_complain_of(make: Any) -> None:
 
 def test_labels_exist_before_the_first_alert() -> None:
     metrics = new_metrics()
-    for outcome in ("resolved", "escalate", "actions", "inconclusive", "no_fault"):
+    for outcome in ("resolved", "coalesced", "escalate", "actions", "inconclusive", "no_fault"):
         assert value(metrics, "triage_decisions_total", outcome=outcome) == 0
     for stage in ("queue_wait", "sources", "evaluate", "store"):
         assert value(metrics, "triage_stage_seconds_count", stage=stage) == 0
@@ -203,6 +213,62 @@ def test_the_ledger_shows_nothing_until_it_is_known() -> None:
     metrics.ledger.update(ledger(decided=5, oldest_pending_at=None), NOW)
     assert value(metrics, "triage_ledger_balanced") == 0
     assert value(metrics, "triage_queue_oldest_age_seconds") == 0
+
+
+def test_the_backlog_is_told_by_priority_and_its_absence_is_zero() -> None:
+    metrics = new_metrics()
+    metrics.ledger.update(ledger(), NOW)
+    told = {
+        priority: (
+            value(metrics, "triage_backlog_alerts", priority=priority),
+            value(metrics, "triage_backlog_oldest_seconds", priority=priority),
+        )
+        for priority in ("critical", "error", "warning", "info")
+    }
+    assert told == {"critical": (1, 30), "error": (0, 0), "warning": (2, 90), "info": (0, 0)}
+    metrics.ledger.update(ledger(backlog={}), NOW)
+    assert value(metrics, "triage_backlog_alerts", priority="critical") == 0
+
+
+def test_dead_letters_are_a_gauge_and_no_counter_ever_falls() -> None:
+    metrics = new_metrics()
+    lie, ever = [], []
+    for dead, accepted in [(3, 10), (1, 10), (2, 9), (2, 12)]:
+        metrics.ledger.update(ledger(dead_lettered=dead, accepted=accepted), NOW)
+        lie.append(value(metrics, "triage_dead_letters"))
+        ever.append(
+            (
+                value(metrics, "triage_alerts_dead_lettered_total"),
+                value(metrics, "triage_alerts_accepted_total"),
+            )
+        )
+    assert lie == [3, 1, 2, 2]
+    assert ever == [(3, 10), (3, 10), (4, 10), (4, 13)]
+    assert value(metrics, "triage_alerts_purged_total") == 5
+
+
+def test_what_the_queue_holds_is_absent_while_it_cannot_be_asked() -> None:
+    metrics = new_metrics()
+    assert value(metrics, "triage_queue_entries", priority="critical") is None
+    metrics.deliveries.entries.update({"critical": 2, "info": 0})
+    assert value(metrics, "triage_queue_entries", priority="critical") == 2
+    assert value(metrics, "triage_queue_entries", priority="info") == 0
+    metrics.deliveries.entries.update(None)
+    assert value(metrics, "triage_queue_entries", priority="critical") is None
+
+
+def test_messages_of_a_stream_are_counted_by_what_became_of_them() -> None:
+    metrics = busy_metrics()
+    name = "triage_stream_messages_total"
+    assert value(metrics, name, stream="floor", result="undecodable") == 1
+    assert value(metrics, name, stream="floor", result="accepted") == 0
+    assert value(metrics, "triage_stream_up", stream="floor") == 1
+    metrics.deliveries.stream("floor").up(works=False)
+    assert value(metrics, "triage_stream_up", stream="floor") == 0
+    assert value(metrics, "triage_queue_up") == 1
+    assert value(metrics, "triage_sweeper_published_total") == 3
+    with pytest.raises(KeyError):
+        metrics.deliveries.stream("floor").message("lost")
 
 
 def test_lanes_are_read_when_the_page_is() -> None:

@@ -21,13 +21,14 @@ from tests.unit.evaluation.world import (
 from tests.unit.worker.fakes import LEASE_S, Record
 from triage.adapters.memory import MemorySource
 from triage.engine.snapshot import Closer, SnapshotHolder
-from triage.errors import StoreError
+from triage.errors import QueueError, StoreError
 from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.worker.lanes import Lanes
 from triage.worker.worker import Worker, WorkerOptions
 
 IDS = [f"{n:032x}" for n in range(1, 101)]
 LOST = StoreError("disk full")
+GONE = QueueError("the broker is away")
 
 
 async def nothing_closed(_: GuardedSource) -> None:
@@ -46,6 +47,7 @@ class Bench:
     )
     world: World | None = None
     commits: int = 0
+    swept: list[int] = field(default_factory=list)
     close: Closer = nothing_closed
     snapshots: SnapshotHolder | None = None
 
@@ -72,6 +74,7 @@ class Bench:
             metrics=self.world.metrics.decisions,
             options=self.options,
             on_commit=self._committed,
+            on_sweep=self.swept.append,
         )
 
     def _committed(self) -> None:

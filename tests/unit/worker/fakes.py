@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from tests.unit.evaluation.virtual_time import START, LoopClock
 from tests.unit.evaluation.world import alert
-from triage.errors import StoreError
+from triage.errors import StoreError, TriageError
 from triage.model.alert import Accepted, Alert, AlertId, Arrival, Severity
 from triage.model.decision import Decision, Outcome, decision_document
 from triage.model.gap import Gap
@@ -33,6 +33,8 @@ class Row:
     alert: Alert
     status: AlertStatus = AlertStatus.PENDING
     attempts: int = 0
+    wake_at: float = 0.0
+    """On the loop's time: due for the sweeper from then on."""
 
 
 @dataclass(slots=True)
@@ -56,6 +58,13 @@ class Record:
     dead: dict[AlertId, tuple[str, str]] = field(default_factory=dict)
     journal: list[tuple[str, str]] = field(default_factory=list)
     failures: dict[str, list[Exception]] = field(default_factory=dict)
+    begun: list[float] = field(default_factory=list)
+    """When each attempt was."""
+    held: list[tuple[float, list[AlertId]]] = field(default_factory=list)
+    woken: int = 0
+    """How often everything was made due."""
+    wait_s: float = 10.0
+    """How long an alert is left alone once it is accepted or handed out to be woken."""
     queue: FakeQueue = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +74,7 @@ class Record:
         """Accepts alerts, and queues them."""
         made = [replace(alert(alert_id), **fields) for alert_id in alert_ids]
         for one in made:
-            self.rows[one.alert_id] = Row(one)
+            self.rows[one.alert_id] = Row(one, wake_at=_now() + self.wait_s)
             if enqueue:
                 self.queue.put(one.alert_id, one.severity)
         return [one.alert_id for one in made]
@@ -87,6 +96,8 @@ class Record:
         before = row.attempts
         if row.status is AlertStatus.PENDING:
             row.attempts += 1
+            row.wake_at = _now() + LEASE_S + self.wait_s
+            self.begun.append(_now())
             self.journal.append(("attempt", alert_id))
         return StoredAlert(alert=row.alert, status=row.status, attempts=before)
 
@@ -100,15 +111,29 @@ class Record:
         self.journal.append(("dead", alert_id))
         return True
 
-    async def unheld(self, *, older_than: datetime, limit: int) -> list[tuple[AlertId, Severity]]:
-        self.fail("unheld")
-        return [
-            (alert_id, row.alert.severity)
-            for alert_id, row in self.rows.items()
-            if row.status is AlertStatus.PENDING
-            and row.alert.accepted_at < older_than
-            and alert_id not in self.queue.entries
+    async def hold(self, alert_ids: Sequence[AlertId]) -> None:
+        self.fail("hold")
+        self.held.append((_now(), list(alert_ids)))
+        for alert_id in alert_ids:
+            self.rows[alert_id].wake_at = _now() + LEASE_S + self.wait_s
+
+    async def to_wake(self, *, limit: int) -> list[tuple[AlertId, Severity]]:
+        self.fail("to_wake")
+        due = [
+            row
+            for row in self.rows.values()
+            if row.status is AlertStatus.PENDING and row.wake_at <= _now()
         ][:limit]
+        for row in due:
+            waited = (LoopClock().now() - row.alert.accepted_at).total_seconds()
+            row.wake_at = _now() + max(self.wait_s, waited)
+        return [(row.alert.alert_id, row.alert.severity) for row in due]
+
+    async def wake_all(self) -> None:
+        self.fail("wake_all")
+        self.woken += 1
+        for row in self.rows.values():
+            row.wake_at = _now()
 
     async def commit(
         self,
@@ -150,17 +175,43 @@ class Record:
 
 
 class FakeQueue:
-    """Implements `ports.Queue` on the running loop's time. `limits` are those of every receive."""
+    """Implements `ports.Queue` on the running loop's time. `limits` are those of every receive,
+    `receives` and `publishes` when each began."""
+
+    label = "fake"
 
     def __init__(self, record: Record) -> None:
         self.entries: dict[AlertId, Entry] = {}
         self.limits: list[int] = []
+        self.receives: list[float] = []
+        self.publishes: list[tuple[float, int]] = []
+        self.trouble = ""
         self.leased: dict[AlertId, list[float]] = {}
         """When each lease of an alert was renewed."""
         self._record = record
         self._clock = LoopClock()
         self._changed = asyncio.Event()
         self._seq = 0
+        self._forgot = False
+
+    def forget(self) -> None:
+        """As a server does that was emptied; the next receive finds out."""
+        self.entries.clear()
+        self._forgot = True
+
+    def forgot(self) -> bool:
+        forgot, self._forgot = self._forgot, False
+        return forgot
+
+    async def depth(self) -> Mapping[str, int]:
+        self._fail("depth")
+        return {"warning": len(self.entries)}
+
+    async def weaknesses(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
     def put(self, alert_id: AlertId, severity: Severity) -> None:
         if alert_id not in self.entries:
@@ -169,12 +220,14 @@ class FakeQueue:
             self._changed.set()
 
     async def publish(self, alerts: Sequence[tuple[AlertId, Severity]]) -> None:
-        self._record.fail("publish")
+        self.publishes.append((_now(), len(alerts)))
+        self._fail("publish")
         for alert_id, severity in alerts:
             self.put(alert_id, severity)
 
     async def receive(self, *, limit: int, wait_s: float) -> list[Delivery]:
-        self._record.fail("receive")
+        self.receives.append(_now())
+        self._fail("receive")
         self.limits.append(limit)
         ends = self._now() + wait_s
         while True:
@@ -198,7 +251,7 @@ class FakeQueue:
         delay_s: float = 0,
     ) -> None:
         await asyncio.sleep(0)
-        self._record.fail("settle")
+        self._fail("settle")
         for delivery in acked:
             self._record.journal.append(("ack", delivery.alert_id))
             if self._held(delivery):
@@ -211,12 +264,20 @@ class FakeQueue:
         self._changed.set()
 
     async def extend(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        self._record.fail("extend")
+        self._fail("extend")
         held = [delivery for delivery in deliveries if self._held(delivery)]
         for delivery in held:
             self.entries[delivery.alert_id].available_at = self._now() + LEASE_S
             self.leased.setdefault(delivery.alert_id, []).append(self._now())
         return held
+
+    def _fail(self, method: str) -> None:
+        try:
+            self._record.fail(method)
+        except TriageError as error:
+            self.trouble = str(error)
+            raise
+        self.trouble = ""
 
     def _claim(self, limit: int) -> list[Delivery]:
         now = self._now()
@@ -243,3 +304,7 @@ class FakeQueue:
 
     def _now(self) -> float:
         return self._clock.monotonic()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 
 import orjson
 import pytest
@@ -17,7 +18,7 @@ from tests.unit.evaluation.world import (
     sample,
     value,
 )
-from tests.unit.worker.bench import IDS, LOST, Bench, until
+from tests.unit.worker.bench import GONE, IDS, LOST, Bench, until
 from tests.unit.worker.fakes import LEASE_S
 from triage.adapters.memory import MemorySource
 from triage.engine.snapshot import snapshot
@@ -29,7 +30,7 @@ from triage.model.query import Answer, Query
 from triage.ports import AlertStatus
 from triage.sop.sites import no_sites
 from triage.worker.lanes import Lanes
-from triage.worker.worker import RETRY_DELAY_S, WorkerOptions
+from triage.worker.worker import LONGEST_RETRY_DELAY_S, RETRY_DELAY_S, WorkerOptions
 
 # --- the way it goes ------------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ async def test_a_resolve_during_the_attempt_suppresses_the_actions() -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["receive", "begin_attempt", "commit", "settle"])
+@pytest.mark.parametrize("method", ["begin_attempt", "commit"])
 @on_virtual_time
 async def test_a_store_that_fails_once_costs_an_attempt_and_no_decision(method: str) -> None:
     bench = Bench()
@@ -177,6 +178,51 @@ async def test_a_store_that_fails_once_costs_an_attempt_and_no_decision(method: 
     assert asyncio.get_running_loop().time() >= RETRY_DELAY_S
 
 
+@pytest.mark.parametrize("error", [LOST, GONE], ids=["store", "broker"])
+@on_virtual_time
+async def test_an_ack_that_fails_is_made_good_when_the_lease_ends(error: Exception) -> None:
+    """The decision stands: it is not made again, nor told again."""
+    bench = Bench()
+    (alert_id,) = bench.record.add(IDS[0])
+    bench.record.failures["settle"] = [error]
+    await bench.run_out()
+    assert bench.record.happened(alert_id) == ["attempt", "commit", "ack"]
+    assert bench.commits == 1
+    assert asyncio.get_running_loop().time() >= LEASE_S
+
+
+@pytest.mark.parametrize("error", [LOST, GONE], ids=["store", "broker"])
+@on_virtual_time
+async def test_a_queue_in_trouble_is_asked_again_later_and_later(error: Exception) -> None:
+    bench = Bench()
+    bench.record.failures["receive"] = [error] * 12
+    async with bench.running():
+        await until(lambda: len(bench.record.queue.receives) > 13)
+    waits = [b - a for a, b in pairwise(bench.record.queue.receives)][:12]
+    assert 0.1 <= waits[0] <= 0.2
+    assert max(waits) <= 5
+    assert min(waits[6:]) >= 2.5
+
+
+@on_virtual_time
+async def test_while_the_broker_is_away_what_is_under_way_goes_on() -> None:
+    bench = Bench()
+    (alert_id,) = bench.record.add(IDS[0])
+    bench.source.hold()
+    async with bench.running():
+        await bench.source.waiting.wait()
+        bench.record.failures.update(
+            {name: [GONE] * 1000 for name in ("receive", "extend", "settle", "publish")}
+        )
+        bench.source.release()
+        await until(lambda: bench.record.settled)
+        assert bench.record.happened(alert_id) == ["attempt", "commit"]
+        bench.record.failures.clear()
+        await until(lambda: not bench.record.queue.entries)
+    assert bench.record.happened(alert_id) == ["attempt", "commit", "ack"]
+    assert bench.record.rows[alert_id].attempts == 1
+
+
 @on_virtual_time
 async def test_what_could_not_even_be_given_back_comes_again_when_its_lease_ends() -> None:
     bench = Bench()
@@ -185,6 +231,17 @@ async def test_what_could_not_even_be_given_back_comes_again_when_its_lease_ends
     await bench.run_out()
     assert bench.record.happened(alert_id) == ["attempt", "attempt", "commit", "ack"]
     assert asyncio.get_running_loop().time() >= LEASE_S
+
+
+@on_virtual_time
+async def test_the_second_try_comes_soon_and_further_ones_later() -> None:
+    bench = Bench(options=WorkerOptions(max_attempts=100))
+    bench.record.add(IDS[0])
+    bench.record.failures["commit"] = [LOST] * 8
+    await bench.run_out()
+    waits = [b - a for a, b in pairwise(bench.record.begun)]
+    assert waits[0] == pytest.approx(RETRY_DELAY_S, abs=0.2)
+    assert waits[-1] == pytest.approx(LONGEST_RETRY_DELAY_S, abs=0.2)
 
 
 @on_virtual_time
@@ -207,8 +264,26 @@ async def test_a_fault_of_this_project_ends_as_a_dead_letter_and_spares_the_othe
     bench.record.queue.entries[good].available_at = 100.0
     await bench.run_out()
     assert bench.record.happened(bad) == [*["attempt", "return"] * 3, "attempt", "dead", "ack"]
-    assert bench.record.dead[bad] == ("attempts_used_up", "3 attempts ended without a decision")
+    reason, detail = bench.record.dead[bad]
+    assert reason == "attempts_used_up"
+    assert detail == (
+        "3 attempts ended without a decision: 3 failed here and gave the alert back,"
+        " the last with ZeroDivisionError: a bug"
+    )
     assert bench.record.happened(good) == ["attempt", "commit", "ack"]
+
+
+@on_virtual_time
+async def test_a_dead_letter_says_what_ended_attempts_that_this_process_did_not_see() -> None:
+    bench = Bench(options=WorkerOptions(max_attempts=3))
+    (alert_id,) = bench.record.add(IDS[0])
+    bench.record.rows[alert_id].attempts = 3
+    await bench.run_out()
+    reason, detail = bench.record.dead[alert_id]
+    assert reason == "attempts_used_up"
+    assert detail.startswith("3 attempts ended without a decision: of 3 this process did not see")
+    assert "a process ended" in detail
+    assert not bench.source.asked
 
 
 @on_virtual_time

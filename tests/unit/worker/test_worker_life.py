@@ -16,7 +16,7 @@ from tests.unit.evaluation.world import (
     procedure,
     tool,
 )
-from tests.unit.worker.bench import IDS, LOST, Bench, passed, until
+from tests.unit.worker.bench import GONE, IDS, LOST, Bench, passed, until
 from tests.unit.worker.fakes import LEASE_S
 from triage.ports import FallbackAnswer, FallbackRequest
 from triage.tool_api import compare, conclude
@@ -102,10 +102,46 @@ async def test_leases_are_renewed_for_as_long_as_an_attempt_takes() -> None:
 
 
 @on_virtual_time
+async def test_the_record_knows_what_is_worked_on() -> None:
+    """Else the sweeper would publish it again, lease or no lease."""
+    bench = Bench()
+    (alert_id,) = bench.record.add(IDS[0])
+    bench.source.hold()
+    async with bench.running():
+        await passed(5 * LEASE_S)
+        assert {tuple(ids) for _, ids in bench.record.held} == {(alert_id,)}
+        assert bench.swept == []
+        bench.source.release()
+        await until(lambda: bench.record.settled)
+
+
+@pytest.mark.parametrize(("method", "other"), [("extend", "hold"), ("hold", "extend")])
+@on_virtual_time
+async def test_each_lease_is_renewed_whatever_becomes_of_the_other(method: str, other: str) -> None:
+    """And tried again well before it ends."""
+    bench = Bench()
+    (alert_id,) = bench.record.add(IDS[0])
+    bench.record.failures[method] = [GONE if method == "extend" else LOST] * 3
+    bench.source.hold()
+    async with bench.running():
+        await passed(5 * LEASE_S)
+        assert bench.record.rows[alert_id].attempts == 1
+        renewed = {
+            "extend": bench.record.queue.leased[alert_id],
+            "hold": [at for at, _ in bench.record.held],
+        }
+        assert len(renewed[other]) > len(renewed[method])
+        assert renewed[method][0] < LEASE_S
+        bench.source.release()
+        await until(lambda: bench.record.settled)
+    assert bench.record.happened(alert_id) == ["attempt", "commit", "ack"]
+
+
+@on_virtual_time
 async def test_a_lost_lease_costs_a_second_attempt_and_never_a_second_decision() -> None:
     bench = Bench()
     (alert_id,) = bench.record.add(IDS[0])
-    bench.record.failures["extend"] = [LOST] * 4
+    bench.record.failures["extend"] = [LOST] * 40
     bench.source.hold()
     async with bench.running():
         await until(lambda: bench.record.rows[alert_id].attempts == 2)
@@ -121,20 +157,48 @@ async def test_a_lost_lease_costs_a_second_attempt_and_never_a_second_decision()
 @on_virtual_time
 async def test_what_no_queue_holds_is_swept_up() -> None:
     bench = Bench(options=WorkerOptions(sweep_s=10))
-    old = bench.record.add(IDS[0], enqueue=False, accepted_at=START - timedelta(hours=1))
-    new = bench.record.add(IDS[1], enqueue=False, accepted_at=START)
+    lost = bench.record.add(*IDS[:2], enqueue=False)
     await bench.run_out()
-    assert set(bench.record.decisions) == {*old, *new}
-    assert 10 <= asyncio.get_running_loop().time() <= 25
+    assert set(bench.record.decisions) == set(lost)
+    assert sum(bench.swept) == 2
+    assert bench.record.wait_s <= asyncio.get_running_loop().time() <= 25
+
+
+@pytest.mark.parametrize("method", ["to_wake", "publish"])
+@on_virtual_time
+async def test_a_sweep_that_fails_is_made_again_soon(method: str) -> None:
+    bench = Bench(options=WorkerOptions(sweep_s=10))
+    bench.record.add(IDS[0], enqueue=False, accepted_at=START - timedelta(hours=1))
+    bench.record.failures = {method: [GONE] * 3}
+    await bench.run_out()
+    assert asyncio.get_running_loop().time() < bench.record.wait_s + 20
 
 
 @on_virtual_time
-async def test_a_sweep_that_fails_is_made_again() -> None:
-    bench = Bench(options=WorkerOptions(sweep_s=10))
-    bench.record.add(IDS[0], enqueue=False, accepted_at=START - timedelta(hours=1))
-    bench.record.failures = {"unheld": [LOST], "publish": [LOST]}
+async def test_a_queue_that_forgot_is_told_everything_again_at_once() -> None:
+    bench = Bench(options=WorkerOptions(sweep_s=1000), lanes=Lanes(fast=1, slow=1))
+    bench.record.wait_s = 10_000
+    ids = bench.record.add(*IDS[:5])
+    bench.source.hold()
+    async with bench.running():
+        await bench.source.waiting.wait()
+        bench.record.queue.forget()
+        bench.source.release()
+        await until(lambda: bench.record.settled, within_s=10)
+    assert set(bench.record.decisions) == set(ids)
+    assert bench.record.woken == 1
+
+
+@on_virtual_time
+async def test_it_is_told_everything_even_when_the_store_cannot_say_at_first() -> None:
+    bench = Bench(options=WorkerOptions(sweep_s=1000))
+    bench.record.wait_s = 10_000
+    bench.record.add(IDS[0])
+    bench.record.queue.forget()
+    bench.record.failures["wake_all"] = [LOST] * 4
     await bench.run_out()
-    assert len(bench.record.decisions) == 1
+    assert bench.record.woken == 1
+    assert asyncio.get_running_loop().time() < 60
 
 
 # --- the end --------------------------------------------------------------------------------------
@@ -196,7 +260,7 @@ async def test_cancelling_gives_back_what_was_under_way() -> None:
     assert (bench.lanes.fast_in_use, bench.lanes.slow_in_use) == (0, 0)
 
 
-@pytest.mark.parametrize("method", ["unheld", "extend", "receive"])
+@pytest.mark.parametrize("method", ["to_wake", "extend", "hold", "receive"])
 @on_virtual_time
 async def test_a_side_task_that_dies_takes_the_worker_with_it(method: str) -> None:
     """One that no longer renews, sweeps or receives must not limp on."""
@@ -216,7 +280,8 @@ async def test_under_a_storm_of_store_failures_every_alert_is_decided_once() -> 
     bench = Bench(options=WorkerOptions(max_attempts=1000, sinks=("hook",)))
     ids = bench.record.add(*IDS)
     for step, method in enumerate(["begin_attempt", "commit", "settle", "receive", "extend"]):
-        bench.record.failures[method] = [LOST] * (30 + step)
+        of_a_store = method in ("begin_attempt", "commit")
+        bench.record.failures[method] = [LOST if of_a_store else GONE] * (30 + step)
     await bench.run_out()
     commits = [about for event, about in bench.record.journal if event == "commit"]
     assert sorted(commits) == sorted(ids)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 from sqlalchemy import bindparam, insert, select, update
 
-from triage.adapters.store.schema import ALERTS, DELIVERIES, EPISODES, EVENTS, to_us
+from triage.adapters.store.events import record_event
+from triage.adapters.store.schema import ALERTS, DELIVERIES, EPISODES, to_us
+from triage.adapters.store.storms import first_of_storm
+from triage.adapters.store.texts import as_json, check_words
 from triage.adapters.store.transaction import Transaction
 from triage.adapters.store.work import enqueue
-from triage.errors import Overloaded, PayloadError
+from triage.errors import Overloaded
 from triage.model.alert import (
     Accepted,
     AcceptStatus,
@@ -25,20 +27,20 @@ from triage.model.alert import (
 from triage.ports import AlertStatus, Clock
 
 _KEY = ("integration", "tenant", "fingerprint")
+_DAY_US = 86_400_000_000
 
 _DELIVERY = select(DELIVERIES.c.alert_id).where(
     *(DELIVERIES.c[name] == bindparam(name) for name in ("integration", "tenant", "delivery_key"))
 )
 _NEW_DELIVERY = insert(DELIVERIES)
 _NEW_ALERT = insert(ALERTS)
-_NEW_EVENT = insert(EVENTS).values(
-    {
-        name: bindparam(name)
-        for name in ("event", "integration", "tenant", "fingerprint", "alert_id", "at", "raw")
-    }
-)
 _KNOWN = select(ALERTS.c.unmatched_resolve, ALERTS.c.resolved_at).where(
     ALERTS.c.alert_id == bindparam("wanted")
+)
+_SEEN = (
+    update(ALERTS)
+    .where(ALERTS.c.alert_id == bindparam("wanted"), ALERTS.c.seen_at < bindparam("before"))
+    .values(seen_at=bindparam("now"))
 )
 _JOIN = update(ALERTS).where(ALERTS.c.alert_id == bindparam("wanted")).values(unmatched_resolve=0)
 _RESOLVE = (
@@ -76,7 +78,11 @@ class Acceptance:
 
     `enqueues` writes the embedded queue's rows in the same transaction. Raises Overloaded when
     the request makes new work and more than `max_pending` alerts would then be pending, except
-    that a request always fits into an empty store: sent again it would never get smaller.
+    that a request always fits into an empty store: sent again it would never get smaller. Where
+    several processes accept, they may exceed it together by what each had under way.
+
+    Nobody needs to hold a new alert for `sweep_s`. With `coalesce_s` above 0 one that fires again
+    within so many seconds of the first of its fingerprint is coalesced into that.
     """
 
     arrivals: Sequence[Arrival]
@@ -84,34 +90,36 @@ class Acceptance:
     max_pending: int
     retry_after_s: int
     enqueues: bool
+    sweep_s: float
+    coalesce_s: float
     _now: int = 0
     _labels: list[tuple[str, str]] = field(default_factory=list)
+    _locks: set[str] = field(default_factory=set)
 
     def prepare(self) -> None:
-        """Raises PayloadError for text that has no UTF-8 form."""
+        """Raises PayloadError for text that has no UTF-8 form, or a NUL in it."""
         self._labels = []
+        self._locks = set()
         for arrival in self.arrivals:
-            words = [arrival.integration, arrival.tenant, arrival.fingerprint, arrival.event]
-            words += [arrival.alarm, arrival.site, arrival.entity, arrival.delivery_key]
-            try:
-                "".join(words).encode()
-                self._labels.append(
-                    (
-                        orjson.dumps(dict(arrival.labels)).decode(),
-                        orjson.dumps(dict(arrival.annotations)).decode(),
-                    )
-                )
-            except (UnicodeEncodeError, TypeError) as error:
-                raise PayloadError("", f"text that is not valid Unicode: {error}") from error
+            check_words(arrival)
+            labels = as_json("labels", arrival.labels)
+            self._labels.append((labels, as_json("annotations", arrival.annotations)))
+            integration, tenant = arrival.integration, arrival.tenant
+            self._locks.add(fingerprint_lock(integration, tenant, arrival.fingerprint))
+            if arrival.delivery_key:
+                self._locks.add(f"delivery {integration}/{tenant}/{arrival.delivery_key}")
         self._now = to_us(self.clock.now())
 
     def __call__(self, transaction: Transaction) -> list[Accepted]:
-        pending = transaction.counted("pending")
+        # Before the first read: another replica that takes the same message now has committed
+        # when this one goes on, or waits for it.
+        transaction.lock(*sorted(self._locks))
         accepted = [
             self._accept(transaction, index, arrival) for index, arrival in enumerate(self.arrivals)
         ]
         new = sum(answer.status is AcceptStatus.NEW for answer in accepted)
-        if new and pending and pending + new > self.max_pending:
+        pending = transaction.counted("pending") - new if new else 0
+        if pending > 0 and pending + new > self.max_pending:
             raise Overloaded(
                 f"{pending} alerts are pending and {new} more would exceed {self.max_pending}",
                 self.retry_after_s,
@@ -119,6 +127,14 @@ class Acceptance:
         return accepted
 
     def _accept(self, transaction: Transaction, index: int, arrival: Arrival) -> Accepted:
+        answer = self._answer(transaction, index, arrival)
+        if answer.alert_id is not None and answer.status is not AcceptStatus.NEW:
+            # To the day, so that a sender who repeats himself every minute costs no write.
+            before = self._now - _DAY_US
+            transaction.run(_SEEN, wanted=answer.alert_id, before=before, now=self._now)
+        return answer
+
+    def _answer(self, transaction: Transaction, index: int, arrival: Arrival) -> Accepted:
         if arrival.delivery_key:
             seen = transaction.row(
                 _DELIVERY,
@@ -167,8 +183,9 @@ class Acceptance:
         if is_open or (_observed(arrival, default=resolved_at) < resolved_at):
             # Told while it was open, or told late: its own time precedes the resolve.
             current = _episode_id(arrival, episode)
-            self._join(transaction, current, arrival)
-            return _accepted(current, AcceptStatus.KNOWN, arrival)
+            if self._join(transaction, current, arrival):
+                return _accepted(current, AcceptStatus.KNOWN, arrival)
+            # Purged. The next number and not this one again: receivers know that by its id.
         self._set_episode(transaction, arrival, episode + 1, is_open=1, resolved_at=resolved_at)
         following = _episode_id(arrival, episode + 1)
         return self._insert(transaction, index, arrival, following, episode + 1)
@@ -238,6 +255,10 @@ class Acceptance:
     ) -> Accepted:
         labels, annotations = self._labels[index]
         starts_at_ns = arrival.starts_at_ns
+        first = None
+        if self.coalesce_s > 0 and not resolved:
+            since = self._now - round(self.coalesce_s * 1e6)
+            first = first_of_storm(transaction, **_key(arrival), since=since)
         transaction.run(
             _NEW_ALERT,
             alert_id=alert_id,
@@ -258,6 +279,9 @@ class Acceptance:
             attempts=0,
             resolved_at=self._now if resolved else None,
             unmatched_resolve=int(resolved),
+            wake_at=self._now + round(self.sweep_s * 1e6),
+            seen_at=self._now,
+            coalesced_into=first,
         )
         transaction.count("accepted", 1)
         transaction.count("pending", 1)
@@ -268,9 +292,9 @@ class Acceptance:
     def _event(
         self, transaction: Transaction, arrival: Arrival, event: str, alert_id: AlertId | None
     ) -> None:
-        transaction.run(
-            _NEW_EVENT,
-            event=event,
+        record_event(
+            transaction,
+            event,
             **_key(arrival),
             alert_id=alert_id,
             at=self._now,
@@ -300,6 +324,12 @@ class Acceptance:
             now_open=is_open,
             now_resolved_at=resolved_at,
         )
+
+
+def fingerprint_lock(integration: str, tenant: str, fingerprint: str) -> str:
+    """Held by whoever decides what is known of this fingerprint. Two may share a name, which
+    costs them a wait and nothing else."""
+    return f"fingerprint {integration}/{tenant}/{fingerprint}"
 
 
 def _key(arrival: Arrival) -> dict[str, Any]:

@@ -13,14 +13,15 @@ import orjson
 from sqlalchemy import bindparam, insert, select, update
 
 from triage.adapters.store.cursor import decode_cursor, encode_cursor
-from triage.adapters.store.evidence import load_evidence, pack, purge_some, store_evidence
+from triage.adapters.store.evidence import load_evidence, pack, store_evidence
 from triage.adapters.store.gaps import GapRow, gap_rows, store_gaps
 from triage.adapters.store.outbox import post
 from triage.adapters.store.pages import find_page
 from triage.adapters.store.readers import Readers
 from triage.adapters.store.schema import ALERTS, DECISIONS, from_us, to_us
+from triage.adapters.store.storms import coalesced_count
 from triage.adapters.store.transaction import Transaction
-from triage.adapters.store.writer import Simple, Writer
+from triage.adapters.store.writer import Writer
 from triage.errors import StoreError
 from triage.model.alert import AlertId
 from triage.model.canonical import canonical_json
@@ -38,11 +39,12 @@ from triage.ports import (
 PAGE_LIMIT = 1000
 NOT_IN_HEAD = ("nodes", "edges", "dropped_actions")
 _LARGE_BYTES = 128 * 1024  # above this, compressing would keep other commits waiting: 1 ms and more
-_PURGE_STEP = 200  # bodies deleted in one transaction, so that commits get in between
 
 _STATE = select(ALERTS.c.status, ALERTS.c.resolved_at).where(
     ALERTS.c.alert_id == bindparam("wanted")
 )
+# A resolve that another process is about to commit is waited for, one that comes later waits.
+_STATE_TO_CHANGE = _STATE.with_for_update()
 _DECIDED = (
     update(ALERTS)
     .where(ALERTS.c.alert_id == bindparam("wanted"))
@@ -86,7 +88,7 @@ class Commit:
     def __call__(self, transaction: Transaction) -> CommitStatus:
         decision = self.decision
         now = to_us(self.clock.now())
-        state = transaction.row(_STATE, wanted=decision.alert_id)
+        state = transaction.row(_STATE_TO_CHANGE, wanted=decision.alert_id)
         if state is None:
             raise StoreError(f"alert {decision.alert_id} was never accepted: nothing to decide")
         status, resolved_at = state
@@ -117,7 +119,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SqliteDecisionLog:
+class StoreDecisionLog:
     """See `triage.ports.DecisionLog`."""
 
     writer: Writer
@@ -146,7 +148,10 @@ class SqliteDecisionLog:
         def load(transaction: Transaction) -> Mapping[str, Any] | None:
             found = transaction.row(_GET, wanted=alert_id)
             if found is not None:
-                return _dated(zlib.decompress(found[0]), found[1])
+                document = _dated(zlib.decompress(found[0]), found[1])
+                if repeats := coalesced_count(transaction, alert_id):
+                    document["coalesced"] = repeats
+                return document
             state = transaction.row(_STATE, wanted=alert_id)
             return None if state is None else {"status": state[0]}
 
@@ -178,21 +183,6 @@ class SqliteDecisionLog:
 
     async def evidence(self, answer_sha256: str) -> bytes | None:
         return await self.readers.run(lambda transaction: load_evidence(transaction, answer_sha256))
-
-    async def purge_evidence(self, *, older_than: datetime, max_bytes: int) -> int:
-        """Delete bodies last used before `older_than`, then the longest unused until no more
-        than `max_bytes` (as stored, compressed) are left. Returns how many. Cancellation safe:
-        what is deleted stays so."""
-        before = to_us(older_than)
-        purged = 0
-        while True:
-            step = await self.writer.run(
-                Simple(lambda transaction: purge_some(transaction, before, max_bytes, _PURGE_STEP)),
-                durable=False,
-            )
-            purged += step
-            if not step:
-                return purged
 
 
 def _dated(document: str | bytes, decided_at: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Select, bindparam, func, insert, or_, select, update
+from sqlalchemy import Select, bindparam, func, or_, select, update
 
 from triage.adapters.store.cursor import decode_cursor, encode_cursor
 from triage.adapters.store.evidence import pack
@@ -27,10 +27,11 @@ PAGE_LIMIT = 1000
 HISTORY_CHARS = 4 * NOTE_CHARS  # of all closings together: the oldest are cut off
 
 _NEW_CASE = insert_new(GAP_CASES)
-_NEW_GAP = insert(GAPS)
+_NEW_GAP = insert_new(GAPS)
 _KNOWN = select(
     GAPS.c.first_at, GAPS.c.last_at, GAPS.c.closed_at, GAPS.c.closed_by, GAPS.c.note
 ).where(GAPS.c.gap_id == bindparam("wanted"))
+_KNOWN_TO_CHANGE = _KNOWN.with_for_update()
 _ONE = GAPS.c.gap_id == bindparam("wanted")
 _COUNT = (
     update(GAPS)
@@ -107,17 +108,20 @@ def gap_rows(gaps: Sequence[Gap]) -> list[GapRow]:
 def store_gaps(transaction: Transaction, rows: Sequence[GapRow]) -> None:
     """A case that is stored already changes nothing. One later than the closing of its gap opens
     it again; one from before, of an attempt that was slow to end, is only counted."""
-    for row in rows:
+    # In order: two processes with the same gaps must not wait for each other.
+    for row in sorted(rows, key=lambda row: row.gap.gap_id):
         gap_id = row.gap.gap_id
         added = transaction.run(
             _NEW_CASE, gap_id=gap_id, alert_id=row.gap.alert_id, at=row.at, body=row.body
         )
         if added <= 0:
             continue
-        known = transaction.row(_KNOWN, wanted=gap_id)
-        if known is None:
-            _begin(transaction, row)
+        known = transaction.row(_KNOWN_TO_CHANGE, wanted=gap_id)
+        if known is None and _begin(transaction, row):
             continue
+        # Another process began it in between.
+        known = known or transaction.row(_KNOWN_TO_CHANGE, wanted=gap_id)
+        assert known is not None, f"gap {gap_id} vanished although a case of it is stored"
         first_at, last_at, closed_at, closed_by, note = known
         transaction.run(
             _COUNT, wanted=gap_id, since=min(first_at, row.at), until=max(last_at, row.at)
@@ -130,8 +134,9 @@ def store_gaps(transaction: Transaction, rows: Sequence[GapRow]) -> None:
             transaction.run(_REOPEN, wanted=gap_id, its_history=closed[:HISTORY_CHARS])
 
 
-def _begin(transaction: Transaction, row: GapRow) -> None:
-    transaction.run(
+def _begin(transaction: Transaction, row: GapRow) -> bool:
+    """False when it is there already."""
+    added = transaction.run(
         _NEW_GAP,
         gap_id=row.gap.gap_id,
         node=row.gap.node,
@@ -146,13 +151,14 @@ def _begin(transaction: Transaction, row: GapRow) -> None:
         note="",
         latest=row.case,
     )
+    return added > 0
 
 
 # --- to read and to close ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SqliteGapLog:
+class StoreGapLog:
     """See `triage.ports.GapLog`."""
 
     writer: Writer
@@ -209,7 +215,7 @@ class SqliteGapLog:
         now = to_us(at)
 
         def close(transaction: Transaction) -> bool:
-            known = transaction.row(_KNOWN, wanted=gap_id)
+            known = transaction.row(_KNOWN_TO_CHANGE, wanted=gap_id)
             if known is None or known[2] is not None:
                 return False
             noted = f"{why}\n{known[4]}" if known[4] else why

@@ -8,48 +8,42 @@ they stand, marked as if every migration had run; a test compares the two.
 from __future__ import annotations
 
 import secrets
-import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import (
+    Column,
+    Connection,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    insert,
+    inspect,
+    select,
+)
 
-from triage.adapters.store.file import StoreFile
+from triage.adapters.store.database import Database, database_at
 from triage.adapters.store.schema import COUNTER_NAMES, COUNTERS, METADATA, SECRETS
 from triage.errors import ConfigError
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Oldest first, as in `migrations/versions`."""
+
+# As Alembic makes it.
+_VERSION = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 
 
 def current(location: str | Path) -> str | None:
     """The revision of the database, None while it has no tables or does not exist.
 
-    Raises ConfigError when the file is no database of this program.
+    Raises ConfigError when it cannot be read or is no database of this program.
     """
-    file = StoreFile.at(location)
-    if not file.path.exists():
-        return None
-    try:
-        connection = file.connect(read_only=True)
-        try:
-            tables = {
-                row[0]
-                for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            }
-            if not tables:
-                return None
-            if "alembic_version" not in tables:
-                raise ConfigError(
-                    f"store {file.path} is a database of another program: name another file"
-                )
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        raise ConfigError(f"store {file.path} cannot be read: {error}") from error
-    return None if row is None else str(row[0])
+    return revision_of(database_at(location))
 
 
 def needed(location: str | Path) -> bool:
@@ -57,43 +51,90 @@ def needed(location: str | Path) -> bool:
 
     Raises ConfigError when the database is newer than this code.
     """
-    revision = current(location)
-    if revision is not None and revision not in REVISIONS:
-        raise ConfigError(
-            f"store {StoreFile.at(location).path} has schema {revision}, newer than {REVISIONS[-1]}"
-            " which this version knows: run the version that wrote it, or restore a backup"
-        )
-    return revision != REVISIONS[-1]
+    database = database_at(location)
+    return _is_behind(database, revision_of(database))
 
 
 def upgrade(location: str | Path) -> None:
     """Create what is missing, all steps in one transaction. Blocking.
 
-    Raises ConfigError when the file cannot be made or changed.
+    Replicas may do so at the same time: the first one does it. Raises ConfigError when the
+    database cannot be made or changed.
     """
-    if needed(location):
-        _change(location, _migrate if current(location) is not None else _create)
+    database = database_at(location)
+    if _is_behind(database, revision_of(database)):
+        database.change(lambda connection: _bring_up(connection, step_by_step=False))
 
 
 def migrate_step_by_step(location: str | Path) -> None:
     """As `upgrade`, through every migration even where there is nothing yet: what a database
     that has been upgraded since the first version looks like."""
-    if needed(location):
-        _change(location, _migrate)
+    database = database_at(location)
+    if _is_behind(database, revision_of(database)):
+        database.change(lambda connection: _bring_up(connection, step_by_step=True))
+
+
+def make_ready(database: Database, *, may_create: bool, may_upgrade: bool) -> None:
+    """For opening: the tables are made where there are none, with `may_create`; older ones are
+    brought up to date with `may_upgrade`. Raises ConfigError that says what to do instead."""
+    revision = revision_of(database)
+    if not _is_behind(database, revision):
+        return
+    if revision is None and not may_create:
+        raise ConfigError(
+            f"store {database.label} does not exist or has no tables: nothing was served from it"
+        )
+    if revision is not None and not may_upgrade:
+        raise ConfigError(
+            f"store {database.label} has schema {revision}, and this version needs "
+            f"{REVISIONS[-1]}: back it up, then run: triage db upgrade"
+        )
+    database.change(lambda connection: _bring_up(connection, step_by_step=False))
+
+
+def revision_of(database: Database) -> str | None:
+    """See `current`."""
+    found = database.tables()
+    if found is None or not found[0]:
+        return None
+    names, revision = found
+    if "alembic_version" not in names:
+        raise ConfigError(
+            f"store {database.label} is a database of another program: name another one"
+        )
+    return revision
+
+
+def _is_behind(database: Database, revision: str | None) -> bool:
+    if revision is not None and revision not in REVISIONS:
+        raise ConfigError(
+            f"store {database.label} has schema {revision}, newer than {REVISIONS[-1]}"
+            " which this version knows: run the version that wrote it, or restore a backup"
+        )
+    return revision != REVISIONS[-1]
+
+
+def _bring_up(connection: Connection, *, step_by_step: bool) -> None:
+    # Looked at anew: whoever had the lock before us may have done it.
+    revision = None
+    if inspect(connection).has_table(_VERSION.name):
+        revision = connection.execute(select(_VERSION.c.version_num)).scalar()
+    if revision == REVISIONS[-1]:
+        return
+    if revision is None and not step_by_step:
+        _create(connection)
+    else:
+        _migrate(connection)
 
 
 def _create(connection: Connection) -> None:
     METADATA.create_all(connection)
-    connection.execute(insert(COUNTERS), [{"name": name, "value": 0} for name in COUNTER_NAMES])
+    connection.execute(
+        insert(COUNTERS), [{"name": name, "shard": 0, "value": 0} for name in COUNTER_NAMES]
+    )
     connection.execute(insert(SECRETS), [{"name": "cursor", "value": secrets.token_bytes(32)}])
-    # As Alembic makes it.
-    connection.exec_driver_sql(
-        "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
-        " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-    )
-    connection.exec_driver_sql(
-        "INSERT INTO alembic_version (version_num) VALUES (?)", (REVISIONS[-1],)
-    )
+    _VERSION.create(connection)
+    connection.execute(insert(_VERSION), {"version_num": REVISIONS[-1]})
 
 
 def _migrate(connection: Connection) -> None:
@@ -106,28 +147,3 @@ def _migrate(connection: Connection) -> None:
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
-
-
-def _change(location: str | Path, change: Callable[[Connection], None]) -> None:
-    from sqlalchemy import create_engine, event
-    from sqlalchemy.exc import SQLAlchemyError
-    from sqlalchemy.pool import NullPool
-
-    file = StoreFile.at(location)
-    file.create()
-    engine = create_engine(
-        "sqlite://", creator=lambda: file.connect(read_only=False), poolclass=NullPool
-    )
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Any) -> None:
-        # The driver would begin only at the first change and leave DDL outside.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    try:
-        with engine.begin() as connection:
-            change(connection)
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        raise ConfigError(f"store {file.path} cannot be upgraded: {error}") from error
-    finally:
-        engine.dispose()

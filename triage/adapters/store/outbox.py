@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
@@ -19,6 +20,7 @@ _PENDING = "pending"
 _DELIVERED = "delivered"
 _GIVEN_UP = "given_up"
 _ERROR_LIMIT = 2_000  # characters of a sink's error that are kept
+CLAIMED_S = 60  # how long a process that shares the store has to say what became of a row
 
 _NEW = insert_new(OUTBOX).values(
     {
@@ -53,6 +55,7 @@ _DUE = (
     .order_by(OUTBOX.c.due_at, OUTBOX.c.row)
     .limit(bindparam("at_most"))
 )
+_FREE = _DUE.with_for_update(skip_locked=True)
 _ONE_PENDING = (OUTBOX.c.row == bindparam("its_row"), OUTBOX.c.state == _PENDING)
 # The body is the decision's document once more and not compressed: kept, the delivered rows would
 # be two thirds of the store. The row stays, it is what makes a key unique.
@@ -70,6 +73,9 @@ _POSTPONE = (
     update(OUTBOX)
     .where(*_ONE_PENDING)
     .values(due_at=bindparam("until"), attempts=OUTBOX.c.attempts + 1, error=bindparam("why"))
+)
+_CLAIM = (
+    update(OUTBOX).where(OUTBOX.c.row == bindparam("its_row")).values(due_at=bindparam("until"))
 )
 
 
@@ -94,7 +100,7 @@ def post(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SqliteOutbox:
+class StoreOutbox:
     """See `triage.ports.Outbox`. Only giving up waits for an fsync: a forgotten delivery or
     delay means sending again, which receivers must bear anyhow."""
 
@@ -105,26 +111,23 @@ class SqliteOutbox:
         moment = to_us(now)
 
         def load(transaction: Transaction) -> list[OutboxRow]:
-            found = transaction.rows(_DUE, wanted=sink, now=moment, at_most=limit)
-            return [
-                OutboxRow(
-                    row=row,
-                    alert_id=alert_id,
-                    key=key,
-                    body=body,
-                    attempts=attempts,
-                    posted_at=from_us(posted_at),
-                )
-                for row, alert_id, key, body, attempts, posted_at in found
-            ]
+            return _rows(transaction.rows(_DUE, wanted=sink, now=moment, at_most=limit))
 
-        return await self.readers.run(load)
+        def claim(transaction: Transaction) -> list[OutboxRow]:
+            rows = _rows(transaction.rows(_FREE, wanted=sink, now=moment, at_most=limit))
+            until = moment + CLAIMED_S * 1_000_000
+            transaction.run_each(_CLAIM, [{"its_row": row.row, "until": until} for row in rows])
+            return rows
+
+        found = await self.readers.run(load)
+        if not found or not self.writer.database.shared:
+            return found
+        return await self.writer.run(Simple(claim), durable=False)
 
     async def delivered(self, rows: Sequence[int]) -> None:
         def end(transaction: Transaction) -> None:
-            for row in rows:
-                ended = transaction.run(_DELIVER, its_row=row)
-                transaction.count("outbox_pending", -ended)
+            ended = transaction.run_each(_DELIVER, [{"its_row": row} for row in sorted(rows)])
+            transaction.count("outbox_pending", -ended)
 
         if rows:
             await self.writer.run(Simple(end), durable=False)
@@ -146,3 +149,17 @@ class SqliteOutbox:
             transaction.count("outbox_given_up", ended)
 
         await self.writer.run(Simple(end), durable=True)
+
+
+def _rows(found: Sequence[tuple[Any, ...]]) -> list[OutboxRow]:
+    return [
+        OutboxRow(
+            row=row,
+            alert_id=alert_id,
+            key=key,
+            body=body,
+            attempts=attempts,
+            posted_at=from_us(posted_at),
+        )
+        for row, alert_id, key, body, attempts, posted_at in found
+    ]

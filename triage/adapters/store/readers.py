@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from triage.adapters.store.file import StoreFile
+from triage.adapters.store.database import Database, Dialer, Fault, Session
 from triage.adapters.store.transaction import Compiler, Transaction
 from triage.errors import StoreError
 
@@ -18,28 +17,37 @@ T = TypeVar("T")
 THREADS = 2
 
 
-class Readers:
+class _Own(threading.local):
     """A connection for each thread, opened at its first read."""
 
-    def __init__(self, file: StoreFile, compiler: Compiler) -> None:
-        self._file = file
+    dial: Dialer | None = None
+    session: Session | None = None
+
+
+class Readers:
+    def __init__(self, database: Database, compiler: Compiler) -> None:
+        self._database = database
         self._compiler = compiler
         self._executor: ThreadPoolExecutor | None = None
-        self._own = threading.local()
-        self._open: set[sqlite3.Connection] = set()
+        self._own = _Own()
+        self._open: set[Session | Dialer] = set()
 
     def start(self) -> None:
         self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="store-reader")
 
-    async def run(self, operation: Callable[[Transaction], T]) -> T:
+    async def run(
+        self, operation: Callable[[Transaction], T], *, patience_s: float | None = None
+    ) -> T:
         """All statements of `operation` see one state: the last commit before it began.
 
-        Raises StoreError when the file could not be read.
+        A read that may take long, because it is of everything, says how long with `patience_s`;
+        a server gives up others after some seconds. Raises StoreError when the database could not
+        be read.
         """
         if self._executor is None:
-            raise StoreError(f"store {self._file.path} is not open")
+            raise StoreError(f"store {self._database.label} is not open")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, self._read, operation)
+        return await loop.run_in_executor(self._executor, self._read, operation, patience_s)
 
     async def close(self) -> None:
         executor, self._executor = self._executor, None
@@ -48,21 +56,46 @@ class Readers:
         while self._open:
             self._open.pop().close()
 
-    def _read(self, operation: Callable[[Transaction], T]) -> T:
-        connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
+    def _read(self, operation: Callable[[Transaction], T], patience_s: float | None) -> T:
         try:
-            if connection is None:
-                connection = self._own.connection = self._file.connect(read_only=True)
-                self._open.add(connection)
-            cursor = connection.cursor()
-            cursor.execute("BEGIN")
+            transaction = self._begun(patience_s)
+            session = self._own.session
+            assert session is not None
             try:
-                return operation(Transaction(cursor, self._compiler))
-            finally:
-                cursor.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            if connection is not None:
-                self._own.connection = None
-                self._open.discard(connection)
-                connection.close()
-            raise StoreError(f"store {self._file.path}: {error}") from error
+                result = operation(transaction)
+            except Exception as error:
+                if self._database.fault_of(error) is not Fault.LOST:
+                    session.rollback()
+                raise
+            session.end_reading()
+        except Exception as error:
+            fault = self._database.fault_of(error)
+            if fault is Fault.FOREIGN:
+                raise
+            if fault is Fault.LOST:
+                self._disconnect()
+            raise StoreError(
+                f"store {self._database.label}: {self._database.told(error)}"
+            ) from error
+        return result
+
+    def _begun(self, patience_s: float | None) -> Transaction:
+        if self._own.session is not None:
+            try:
+                return self._own.session.begin_reading(patience_s=patience_s)
+            except Exception as error:
+                if self._database.fault_of(error) is not Fault.LOST:
+                    raise
+                self._disconnect()
+        if self._own.dial is None:
+            self._own.dial = self._database.dialer(self._compiler, writes=False)
+            self._open.add(self._own.dial)
+        session = self._own.session = self._own.dial()
+        self._open.add(session)
+        return session.begin_reading(patience_s=patience_s)
+
+    def _disconnect(self) -> None:
+        session, self._own.session = self._own.session, None
+        if session is not None:
+            self._open.discard(session)
+            session.close()

@@ -2,7 +2,9 @@
 
 Kept in the alerts' own database so that an accepted alert and its queue row are one transaction.
 Claims and acks need not survive a power cut (the store is the record and a sweeper publishes
-again), so they never wait for an fsync.
+again), so they never wait for an fsync. Where several processes share the database, each takes
+rows that no other one is taking, and looks more often: what another process publishes wakes nobody
+here.
 """
 
 from __future__ import annotations
@@ -10,19 +12,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
-from sqlalchemy import bindparam, delete, literal, select, update
+from sqlalchemy import bindparam, delete, func, literal, select, update
 
+from triage.adapters.store.readers import Readers
 from triage.adapters.store.schema import ALERTS, QUEUE, from_us, insert_new, to_us
 from triage.adapters.store.transaction import Transaction
 from triage.adapters.store.writer import Simple, Writer
-from triage.model.alert import AlertId, Severity
-from triage.ports import AlertStatus, Clock, Delivery
+from triage.model.alert import PRIORITY_NAMES, AlertId, Severity
+from triage.ports import AlertStatus, Clock, Delivery, served_first
 
 POLL_S = 1.0  # how late a row is seen that no publish of this process announced
+SHARED_POLL_S = 0.25  # the same where other processes publish too
 _REMEMBERED = 20_000  # ids that `accept` enqueued and `publish` has not named yet
 
 _ENQUEUE = insert_new(QUEUE).values(
@@ -37,7 +42,11 @@ _RECEIVABLE = (
     .where(QUEUE.c.available_at <= bindparam("now"))
     .order_by(QUEUE.c.priority, QUEUE.c.seq)
     .limit(bindparam("at_most"))
+    .with_for_update(skip_locked=True)
 )
+# No index has the least severe first and the oldest of them first.
+_RECEIVABLE_OF_PRIORITY = _RECEIVABLE.where(QUEUE.c.priority == bindparam("its_priority"))
+_DEPTH = select(QUEUE.c.priority, func.count()).group_by(QUEUE.c.priority)
 _CLAIM = (
     update(QUEUE)
     .where(QUEUE.c.seq == bindparam("its_seq"))
@@ -67,17 +76,45 @@ def enqueue(transaction: Transaction, alert_id: AlertId, priority: int, now: int
 
 
 @dataclass(slots=True)
-class SqliteQueue:
+class StoreQueue:
     """See `triage.ports.Queue`. A lease lasts `lease_s` from its claim or its last extension."""
 
     writer: Writer
+    readers: Readers
     clock: Clock
     lease_s: float
     _tokens: count[int] = field(default_factory=count)
     _claimant: str = field(default_factory=lambda: secrets.token_hex(8))
+    _turns: count[int] = field(default_factory=count)
     _published: int = 0
     _waiting: set[asyncio.Future[None]] = field(default_factory=set)
     _enqueued: OrderedDict[AlertId, None] = field(default_factory=OrderedDict)
+
+    @property
+    def label(self) -> str:
+        return self.writer.database.label
+
+    @property
+    def trouble(self) -> str:
+        return self.writer.trouble
+
+    async def weaknesses(self) -> list[str]:
+        """Raises StoreError."""
+        return await self.readers.run(self.writer.database.weaknesses)
+
+    def forgot(self) -> bool:
+        """Never: its memory is that of the record."""
+        return False
+
+    async def depth(self) -> Mapping[str, int]:
+        def load(transaction: Transaction) -> Mapping[str, int]:
+            found = dict(transaction.rows(_DEPTH))
+            return {name: found.get(place, 0) for place, name in enumerate(PRIORITY_NAMES)}
+
+        return await self.readers.run(load)
+
+    async def close(self) -> None:
+        """The store is closed by whoever opened it."""
 
     async def publish(self, alerts: Sequence[tuple[AlertId, Severity]]) -> None:
         """Alerts that are not pending are left out: publishing may come after the decision."""
@@ -87,7 +124,8 @@ class SqliteQueue:
         now = to_us(self.clock.now())
 
         def add(transaction: Transaction) -> None:
-            for alert_id, severity in missing:
+            # In order: two processes that publish the same must not wait for each other.
+            for alert_id, severity in sorted(missing):
                 if transaction.row(_IS_PENDING, wanted=alert_id) is not None:
                     enqueue(transaction, alert_id, severity.priority, now)
 
@@ -97,10 +135,12 @@ class SqliteQueue:
         """Cancellation safe: what was claimed for a cancelled call is given back."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + wait_s
+        poll_s = SHARED_POLL_S if self.writer.database.shared else POLL_S
+        order = served_first(next(self._turns))
         while True:
             seen = self._published
             claimed = await self.writer.run(
-                Simple(lambda transaction: self._claim(transaction, limit)),
+                Simple(lambda transaction: self._claim(transaction, limit, order)),
                 durable=False,
                 then=self._give_back_unwanted,
             )
@@ -109,7 +149,7 @@ class SqliteQueue:
                 return claimed
             # Something published while the claim was under way may have come after it.
             if self._published == seen:
-                await self._published_within(min(left, POLL_S))
+                await self._published_within(min(left, poll_s))
 
     async def settle(
         self,
@@ -123,12 +163,8 @@ class SqliteQueue:
         until = to_us(self.clock.now()) + round(delay_s * 1e6)
 
         def change(transaction: Transaction) -> None:
-            for delivery in acked:
-                transaction.run(_ACK, wanted=delivery.alert_id, its_token=delivery.token)
-            for delivery in returned:
-                transaction.run(
-                    _RETURN, wanted=delivery.alert_id, its_token=delivery.token, until=until
-                )
+            transaction.run_each(_ACK, _held(acked))
+            transaction.run_each(_RETURN, _held(returned, until=until))
 
         def tell(_result: None, _wanted: bool) -> None:
             if returned and delay_s <= 0:
@@ -143,7 +179,7 @@ class SqliteQueue:
         def renew(transaction: Transaction) -> list[Delivery]:
             return [
                 delivery
-                for delivery in deliveries
+                for delivery in _in_order(deliveries)
                 if transaction.run(
                     _EXTEND,
                     wanted=delivery.alert_id,
@@ -192,19 +228,22 @@ class SqliteQueue:
         finally:
             self._waiting.discard(waiting)
 
-    def _claim(self, transaction: Transaction, limit: int) -> list[Delivery]:
+    def _claim(self, transaction: Transaction, limit: int, order: Sequence[int]) -> list[Delivery]:
         now = to_us(self.clock.now())
         until = now + round(self.lease_s * 1e6)
-        claimed = []
-        for seq, alert_id, published_at in transaction.rows(_RECEIVABLE, now=now, at_most=limit):
-            token = f"{self._claimant}-{next(self._tokens)}"
-            transaction.run(_CLAIM, its_seq=seq, its_token=token, until=until)
-            claimed.append(
-                Delivery(
-                    alert_id=AlertId(alert_id), token=token, published_at=from_us(published_at)
-                )
-            )
-        return claimed
+        found = _receivable(transaction, now, limit, order)
+        tokens = [f"{self._claimant}-{next(self._tokens)}" for _ in found]
+        transaction.run_each(
+            _CLAIM,
+            [
+                {"its_seq": row[0], "its_token": token, "until": until}
+                for row, token in zip(found, tokens, strict=True)
+            ],
+        )
+        return [
+            Delivery(alert_id=AlertId(row[1]), token=token, published_at=from_us(row[2]))
+            for row, token in zip(found, tokens, strict=True)
+        ]
 
     def _give_back_unwanted(self, claimed: list[Delivery], wanted: bool) -> None:
         if wanted or not claimed:
@@ -212,9 +251,35 @@ class SqliteQueue:
         now = to_us(self.clock.now())
 
         def give_back(transaction: Transaction) -> None:
-            for delivery in claimed:
-                transaction.run(
-                    _RETURN, wanted=delivery.alert_id, its_token=delivery.token, until=now
-                )
+            transaction.run_each(_RETURN, _held(claimed, until=now))
 
         self.writer.send(Simple(give_back), then=lambda _result, _wanted: self.wake())
+
+
+def _receivable(
+    transaction: Transaction, now: int, limit: int, order: Sequence[int]
+) -> Sequence[tuple[int, str, int]]:
+    found: list[Any] = []
+    if list(order) == sorted(order):
+        return [*transaction.rows(_RECEIVABLE, now=now, at_most=limit)]
+    for priority in order:
+        if len(found) < limit:
+            found += transaction.rows(
+                _RECEIVABLE_OF_PRIORITY,
+                now=now,
+                at_most=limit - len(found),
+                its_priority=priority,
+            )
+    return found
+
+
+def _in_order(deliveries: Iterable[Delivery]) -> list[Delivery]:
+    """The order in which all processes lock rows."""
+    return sorted(deliveries, key=lambda delivery: delivery.alert_id)
+
+
+def _held(deliveries: Iterable[Delivery], **values: Any) -> list[dict[str, Any]]:
+    return [
+        {"wanted": delivery.alert_id, "its_token": delivery.token, **values}
+        for delivery in _in_order(deliveries)
+    ]

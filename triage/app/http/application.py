@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from triage.app.http.dead_letters import DeadLetterEndpoints, DeadLetterServices
 from triage.app.http.decisions import DecisionEndpoints, ReadServices
 from triage.app.http.gaps import GapEndpoints, GapServices
 from triage.app.http.intake import IntakeEndpoint, IntakeServices
@@ -21,6 +22,7 @@ def http_application(
     reading: ReadServices,
     operations: OperationServices,
     gap_services: GapServices,
+    dead_letter_services: DeadLetterServices,
 ) -> Starlette:
     take = IntakeEndpoint(intake)
     decisions = DecisionEndpoints(reading)
@@ -41,6 +43,7 @@ def http_application(
             Route("/api/v1/gaps", gaps.page, methods=["GET"]),
             Route("/api/v1/gaps/{gap_id}", gaps.one, methods=["GET"]),
             Route("/api/v1/gaps/{gap_id}/close", gaps.close, methods=["POST"]),
+            *_dead_letter_routes(dead_letter_services),
             Route("/-/healthy", operate.healthy, methods=["GET"]),
             Route("/-/ready", operate.ready, methods=["GET"]),
             Route("/-/reload", operate.reload, methods=["POST"]),
@@ -52,6 +55,17 @@ def http_application(
             Exception: _fault,
         },
     )
+
+
+def _dead_letter_routes(services: DeadLetterServices) -> list[Route]:
+    dead_letters = DeadLetterEndpoints(services)
+    one = "/api/v1/dead-letters/{dead_letter_id}"
+    return [
+        Route("/api/v1/dead-letters", dead_letters.page, methods=["GET"]),
+        Route(one, dead_letters.one, methods=["GET"]),
+        Route(f"{one}/redrive", dead_letters.redrive, methods=["POST"]),
+        Route(f"{one}/discard", dead_letters.discard, methods=["POST"]),
+    ]
 
 
 async def _problem(_: Request, error: Exception) -> Response:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from triage.app.gaps import group_document, not_open
-from triage.app.http.access import Gate, read_body
+from triage.app.http.access import Gate
 from triage.app.http.paging import page_limit
+from triage.app.http.persons import who_and_why
 from triage.app.http.replies import HttpProblem, reply, store_unavailable
 from triage.errors import PayloadError, StoreError
-from triage.model.gap import CLOSED_BY_CHARS, NOTE_CHARS
 from triage.ports import Clock, GapLog
 
-MAX_BODY_BYTES = 16 * 1024
-LIMITS = {"by": CLOSED_BY_CHARS, "note": NOTE_CHARS}
 _TRUTHS = {"": False, "0": False, "false": False, "1": True, "true": True}
 
 
@@ -70,7 +67,7 @@ class GapEndpoints:
         """Answers with the closed gap; 409 when it is closed already."""
         caller = self._services.gate.admit(request, "admin")
         gap_id, gaps = request.path_params["gap_id"], self._services.gaps
-        by, note = _closing(await read_body(request, MAX_BODY_BYTES), caller)
+        by, note = await who_and_why(request, caller)
         try:
             closed = await gaps.close_gap(gap_id, by=by, note=note, at=self._services.clock.now())
             group = await gaps.gap(gap_id)
@@ -79,21 +76,3 @@ class GapEndpoints:
         if not closed or group is None:
             raise HttpProblem(404 if group is None else 409, not_open(gap_id, group))
         return reply(group_document(group))
-
-
-def _closing(body: bytes, caller: str) -> tuple[str, str]:
-    """Who closes it, by default the `caller`, and why. Raises HttpProblem 400."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise HttpProblem(400, f"the body is not JSON: {error}") from error
-    if not isinstance(document, dict) or not document.keys() <= LIMITS.keys():
-        raise HttpProblem(400, 'the body must be {"by": "who", "note": "why"}')
-    for name, limit in LIMITS.items():
-        text = document.get(name, "")
-        if not isinstance(text, str) or len(text) > limit:
-            raise HttpProblem(400, f"{name} must be text of at most {limit} characters")
-    by = str(document.get("by", "")).strip() or caller
-    if not by:
-        raise HttpProblem(400, "by is missing: say who closes it")
-    return by, str(document.get("note", ""))

@@ -17,12 +17,12 @@ from triage.errors import Overloaded, PayloadError, SourceFailed, StoreError
 from triage.intake.fields import FieldMap
 from triage.intake.formats import parse
 from triage.intake.request import IntakeRequest, Parsed
-from triage.model.alert import Accepted, AcceptStatus
+from triage.model.alert import Accepted
 from triage.ports import AlertLog, Clock, Queue
 from triage.telemetry.edge_metrics import IntakeMetrics
+from triage.worker.accepting import LOGGER, count, publish_new
 
 NATIVE = "native"
-TRUNCATED = "truncated"
 # Alertmanager's webhook retries on 5xx and takes any 4xx, 429 too, for final; Grafana's
 # alerting is the same code.
 RETRIES_ON_5XX_ONLY = frozenset({"alertmanager", "grafana"})
@@ -50,7 +50,7 @@ class IntakeServices:
 class IntakeEndpoint:
     def __init__(self, services: IntakeServices) -> None:
         self._services = services
-        self._log = structlog.get_logger("triage.intake")
+        self._log = structlog.get_logger(LOGGER)
 
     async def __call__(self, request: Request) -> Response:
         services = self._services
@@ -103,7 +103,7 @@ class IntakeEndpoint:
         except SourceFailed as error:
             self._log.warning("not_verified", format=name, error=str(error))
             raise HttpProblem(503, error.detail, {"Retry-After": "5"}) from error
-        self._count(name, parsed, accepted)
+        count(services.metrics.cell(name), name, parsed, accepted)
         return reply(
             {
                 "alert_ids": [a.alert_id for a in accepted if a.alert_id is not None],
@@ -138,36 +138,5 @@ class IntakeEndpoint:
             raise HttpProblem(
                 503, f"nothing was accepted: {error}", {"Retry-After": "1"}
             ) from error
-        work = [
-            (a.alert_id, a.severity)
-            for a in accepted
-            if a.alert_id is not None and a.status is AcceptStatus.NEW
-        ]
-        if work:
-            try:
-                await services.queue.publish(work)
-            except StoreError as error:
-                # They are durable already; the sweeper publishes what no queue holds.
-                self._log.warning("publish_failed", alerts=len(work), error=str(error))
+        await publish_new(services.queue, accepted)
         return accepted
-
-    def _count(self, name: str, parsed: Parsed, accepted: list[Accepted]) -> None:
-        metrics = self._services.metrics.cell(name)
-        for one in accepted:
-            metrics.alert(one.status)
-        if parsed.rejected:
-            metrics.rejected(len(parsed.rejected))
-            for bad in parsed.rejected:
-                self._log.warning(
-                    "refused", format=name, index=bad.index, field=bad.field, problem=bad.problem
-                )
-        first_told = any(
-            arrival.event == TRUNCATED and one.status is not AcceptStatus.DUPLICATE
-            for arrival, one in zip(parsed.arrivals, accepted, strict=True)
-        )
-        if first_told:
-            metrics.truncated(parsed.truncated)
-            self._log.warning("truncated_upstream", format=name, alerts=parsed.truncated)
-        resolved = [a.alert_id for a in accepted if a.status is AcceptStatus.RESOLVED]
-        if resolved:
-            self._log.info("resolved", format=name, alert_ids=resolved)

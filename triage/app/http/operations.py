@@ -17,10 +17,15 @@ from triage.ports import Clock, GapLog, LedgerView
 from triage.telemetry.metrics import Metrics
 
 
+async def nothing_more() -> None:
+    """The metrics are up to date."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationServices:
     """`readiness` maps a check to "ok" or to what is wrong, `"ready"` being the verdict of all.
-    `reload` returns what is now current and raises ConfigError when the old one was kept."""
+    `reload` returns what is now current and raises ConfigError when the old one was kept.
+    `observe` brings up to date what the metrics say of others; it takes two seconds at most."""
 
     gate: Gate
     metrics: Metrics
@@ -29,6 +34,7 @@ class OperationServices:
     clock: Clock
     readiness: Callable[[], Awaitable[Mapping[str, Any]]]
     reload: Callable[[], Awaitable[Mapping[str, Any]]]
+    observe: Callable[[], Awaitable[None]] = nothing_more
 
 
 class OperationEndpoints:
@@ -52,6 +58,7 @@ class OperationEndpoints:
         except StoreError:
             # The page must still be there: it is how anyone learns that the store is not.
             services.metrics.runtime.store_up.labels().set(0.0)
+        await services.observe()
         # In a thread: a page of some hundred series takes 15 ms, which alerts must not wait for.
         body, content_type = await asyncio.to_thread(
             services.metrics.render, request.headers.get("accept", "")

@@ -8,29 +8,31 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
+_TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     op.create_table(
         "gaps",
-        sa.Column("gap_id", sa.Text, primary_key=True),
-        sa.Column("node", sa.Text, nullable=False),
-        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("gap_id", _TEXT, primary_key=True),
+        sa.Column("node", _TEXT, nullable=False),
+        sa.Column("reason", _TEXT, nullable=False),
         sa.Column("tool_version", sa.Integer, nullable=False),
-        sa.Column("tool_sha256", sa.Text, nullable=False),
+        sa.Column("tool_sha256", _TEXT, nullable=False),
         sa.Column("count", sa.BigInteger, nullable=False),
         sa.Column("first_at", sa.BigInteger, nullable=False),
         sa.Column("last_at", sa.BigInteger, nullable=False),
         sa.Column("closed_at", sa.BigInteger),
-        sa.Column("closed_by", sa.Text, nullable=False),
-        sa.Column("note", sa.Text, nullable=False),
-        sa.Column("latest", sa.Text, nullable=False),
+        sa.Column("closed_by", _TEXT, nullable=False),
+        sa.Column("note", _TEXT, nullable=False),
+        sa.Column("latest", _TEXT, nullable=False),
     )
     op.create_index("ix_gaps_list", "gaps", ["closed_at", "last_at", "gap_id"])
     op.create_index("ix_gaps_node", "gaps", ["node", "closed_at", "last_at", "gap_id"])
     op.create_table(
         "gap_cases",
-        sa.Column("gap_id", sa.Text, primary_key=True),
-        sa.Column("alert_id", sa.Text, primary_key=True),
+        sa.Column("gap_id", _TEXT, primary_key=True),
+        sa.Column("alert_id", _TEXT, primary_key=True),
         sa.Column("at", sa.BigInteger, nullable=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
     )

@@ -1,0 +1,1 @@
+"""Replicas against real servers while everything is killed, and what is true at the end."""
