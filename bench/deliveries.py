@@ -52,6 +52,9 @@ def chaos_command(
     every: Annotated[
         float | None, typer.Option(min=0.2, help="Mean seconds between two kills, stops, restarts.")
     ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep logs, journal and receipts of a good run too.")
+    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Replicas, broker and database are killed, stopped and cut off while alerts are sent.
@@ -78,7 +81,7 @@ def chaos_command(
         raise typer.BadParameter(str(error)) from None
     with counting("seconds") as count, servers_needed():
         try:
-            figures, found = measure_chaos(wanted, count, say)
+            figures, found = measure_chaos(wanted, count, say, keep=keep)
         except ChaosFailed as error:
             say(str(error))
             raise typer.Exit(1) from None

@@ -9,6 +9,7 @@ from bench.chaos.source import FACTORY
 from bench.load.small import make_project
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENT_S = 15.0  # a replica that was stopped for less finds its answers in time
 SECRET_VARIABLE = "TRIAGE_BENCH_SECRET"  # noqa: S105 - the name of one
 
 
@@ -18,7 +19,7 @@ def slow_project(folder: Path, *, delay_ms: float, hook_url: str = "") -> Path:
     config = make_project(folder)
     text = (
         f'[sources.plant]\ntype = "custom"\nfactory = "{FACTORY}"\npython_path = "{ROOT}"\n'
-        f"options = {{ delay_ms = {delay_ms} }}\n"
+        f"options = {{ delay_ms = {delay_ms} }}\ntimeout_s = {PATIENT_S}\n"
     )
     if hook_url:
         text += (

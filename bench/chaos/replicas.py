@@ -17,14 +17,14 @@ from bench.served import ServedTriage
 RESTART_S = 1.0  # before what ended by itself is started again
 POLL_S = 0.03
 DRAIN_S = 60.0
-LOOKED_AT = 300  # lines
+SHOWN = 500  # characters
 _BAD = re.compile(r'"level":"(error|critical)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """A daemon that ended without being told to. `at` is seconds of `time.time`, `said` the end of
-    its log."""
+    """A daemon that ended without being told to. `at` is seconds of `time.time`, `said` the last
+    that was wrong by its log."""
 
     replica: int
     at: float
@@ -55,6 +55,7 @@ class Replica(ServedTriage):
         self.is_stopped = False
         self._back_after_s: float | None = None
         self._ending = False
+        self._log_began = 0
 
     @property
     def is_alive(self) -> bool:
@@ -64,6 +65,7 @@ class Replica(ServedTriage):
         """Started, and not waited for."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
+            self._log_began = log.tell()
             self.process = subprocess.Popen(
                 self.argv(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder
             )
@@ -132,10 +134,12 @@ class Replica(ServedTriage):
         return self._ending
 
     def last_words(self) -> str:
-        """What its log says last that is bad, or is no line of the log at all."""
-        lines = self.log.read_text(errors="replace").splitlines()[-LOOKED_AT:]
+        """What this run of it said last that is bad, or is no line of the log at all."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_began)
+            lines = log.read().decode(errors="replace").splitlines()
         bad = [one for one in lines if not one.startswith("{") or _BAD.search(one)]
-        return "\n".join(line[-1500:] for line in bad[-3:])
+        return bad[-1][:SHOWN] if bad else ""
 
 
 async def _end_of(process: subprocess.Popen[bytes]) -> int:

@@ -51,25 +51,25 @@ class Ended:
 
 
 def measure_chaos(
-    options: Options, progress: Progress = unseen, say: Say = silent
+    options: Options, progress: Progress = unseen, say: Say = silent, *, keep: bool = False
 ) -> tuple[dict[str, Any], Findings]:
-    """The figures, and what is wrong. With something wrong the folder of the run is kept, and
-    `kept` names it. Raises MissingServer, and ChaosFailed when it cannot begin."""
+    """The figures, and what is wrong. With something wrong, or `keep`, the folder of the run is
+    kept, and `kept` names it. Raises MissingServer, and ChaosFailed when it cannot begin."""
     plan = make_plan(options)
     say(f"{_counted(plan)}; the same again: {options.again}")
     folder = Path(tempfile.mkdtemp(prefix="triage-chaos-"))
-    ok = False
+    done_with = False
     try:
         with made_world(options, folder) as world:
             ended = uvloop.run(_until_told(_run(options, plan, world, progress, say)))
-        ok = ended.found.ok
-        if not ok:
+        done_with = ended.found.ok and not keep
+        if not done_with:
             for name, content in ended.files.items():
                 (folder / name).write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2))
             ended.figures["kept"] = str(folder)
         return ended.figures, ended.found
     finally:
-        if ok:
+        if done_with:
             shutil.rmtree(folder)
         else:
             say(f"logs, journal and receipts are kept in {folder}")

@@ -15,8 +15,9 @@ from bench.chaos.replicas import Replica, surely_ended
 from bench.chaos.servers import Broker, KillablePostgres, killable_postgres, make_broker
 from bench.servers import HOST
 
-DELAY_MS = 15.0  # of the source: six queries in four layers, so an alert is under way for 60 ms
+DELAY_MS = 50.0  # of the source: six queries in four layers, so an alert is under way for 200 ms
 RECORD = "asked.log"
+DEADLINE_S = 20.0
 WATCHDOG_S = 30.0  # a machine that is busy with all this is no tool that blocks
 
 
@@ -58,6 +59,7 @@ def made_world(options: Options, folder: Path) -> Iterator[World]:
                 "STORE__MAX_PENDING": str(options.max_pending),
                 "ENGINE__LEASE_S": str(options.lease_s),
                 "ENGINE__SWEEP_S": str(options.sweep_s),
+                "ENGINE__DEADLINE_S": str(DEADLINE_S),
                 "ENGINE__WATCHDOG_S": str(WATCHDOG_S),
                 SECRET_VARIABLE.removeprefix("TRIAGE_"): SECRET,
             }

@@ -200,15 +200,16 @@ async def test_no_password_is_in_any_message(
 ) -> None:
     name = str(make_store.location).rpartition("/")[2]
     port = postgres_databases.server.port
-    for address in (
-        f"127.0.0.1:{port}/nosuch",
-        "127.0.0.1:1/triage",
-        f"127.0.0.1:{port}/{name}?sslmode=require",
-        f"127.0.0.1:{port}/{name}?nosuch=1",
-        "127.0.0.1:port/triage",
+    for address, kind in (
+        (f"127.0.0.1:{port}/nosuch", ConfigError),
+        ("127.0.0.1:1/triage", StoreError),  # which may come up by itself
+        (f"127.0.0.1:{port}/{name}?sslmode=require", ConfigError),
+        (f"127.0.0.1:{port}/{name}?nosuch=1", ConfigError),
+        ("127.0.0.1:port/triage", ConfigError),
     ):
         for password in (SECRET, "100%zz-s3cr3t"):
-            with pytest.raises(ConfigError) as refused:
+            expected = ConfigError if "%zz" in password else kind
+            with pytest.raises(expected) as refused:
                 await Store.open(f"postgresql://postgres:{password}@{address}", clock=clock)
             assert "s3cr3t" not in str(refused.value)
             assert "s3cr3t" not in repr(refused.value.__context__)

@@ -152,7 +152,6 @@ async def test_an_address_in_use_is_69(tmp_path: Path) -> None:
         ("[http\n", "triage.toml:1"),
         ("[sinks.hook]\ntype = 'webhook'\nurl = 'http://x'\nsecret_env = 'NO_SUCH'\n", "NO_SUCH"),
         ("[store]\nurl = 'mysql://x/y'\n", "must begin with one of sqlite:///"),
-        ("[store]\nurl = 'postgresql://127.0.0.1:9/y'\n", "cannot be read"),
         ("queue = 'sqlite:///elsewhere.db'\n", "lives in the store"),
         ("[streams.floor]\nurl = 'redis://127.0.0.1'\n", "streams.floor.stream"),
         ("[queue]\nurl = 'redis://127.0.0.1:port'\n", "triage: "),
@@ -172,6 +171,17 @@ async def test_a_configuration_that_cannot_be_used_is_78_without_a_traceback(
         assert await daemon.ended() == 78
         assert "Traceback" not in daemon.text()
         assert told in daemon.text()
+
+
+async def test_a_store_that_is_away_is_69_to_be_started_again(tmp_path: Path) -> None:
+    project = Project(folder=tmp_path / "project", nodes={"a": good_tool()}).write()
+    sources = f"[sources.metrics]\ntype = 'prometheus'\nurl = '{project.metrics_url}'\n"
+    project.config.write_text("store = 'postgresql://127.0.0.1:9/y'\n" + sources)
+    with running(Daemon(project)) as daemon:
+        daemon.spawn()
+        assert await daemon.ended() == 69
+        assert "Traceback" not in daemon.text()
+        assert "cannot be read" in daemon.text()
 
 
 def _damage_quarantine(project: Project) -> None:

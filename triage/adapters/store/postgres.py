@@ -38,6 +38,8 @@ _FOR_A_PERSON = (
     "does not exist",
     "pg_hba.conf",
     "could not translate host name",
+    "does not support SSL",
+    "connection is bad",  # an option of the URL
 )
 """What libpq says of a connection that no waiting will bring about: it gives no code there."""
 _LOST_CLASSES = {"08", "53", "57", "58", "XX", "F0"}
