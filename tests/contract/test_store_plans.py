@@ -123,7 +123,12 @@ async def test_sweeping_goes_through_the_index_of_the_pending(
     assert_indexed(make_store, spy, at_least=4)
     for text, values in spy.about("wake_at <=", "wake_at >").items():
         steps = " ".join(plan(make_store, text, values))
-        assert "ix_alerts_wake_at" in steps, steps
+        # Of three rows PostgreSQL may as well read all that are pending: it has statistics, and
+        # looks at them when it likes.
+        known = ["ix_alerts_wake_at", "ix_alerts_status_accepted_at"]
+        assert any(
+            index in steps for index in known[: 1 if make_store.backend == "sqlite" else 2]
+        ), steps
         assert "TEMP B-TREE" not in steps
 
 

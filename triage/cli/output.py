@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO, cast
 
 import orjson
 from rich.console import Console
@@ -17,7 +18,23 @@ from rich.text import Text
 
 from triage.cli.text import printable
 
+_BLANKS = re.compile(r" +$", re.MULTILINE)
 UNBROKEN = 10_000  # columns: a file or a pipe has no width, and grep wants whole lines
+
+
+class _Unpadded:
+    """A stream without the blanks that tables and trees end their lines with: as wide as a file is
+    taken to be, one line of a thousand bytes would be followed by nine thousand blanks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(_BLANKS.sub("", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Console(Console):
@@ -29,7 +46,7 @@ def console_for(stream: TextIO) -> Console:
     """Colours on a terminal only, and not where NO_COLOR says so. Text is never markup."""
     has_width = stream.isatty() or "COLUMNS" in os.environ
     return _Console(
-        file=stream,
+        file=stream if has_width else cast(TextIO, _Unpadded(stream)),
         width=None if has_width else UNBROKEN,
         markup=False,
         emoji=False,

@@ -33,6 +33,10 @@ REPLY_SCHEMA: dict[str, Any] = {
 }
 """Of a reply where the endpoint holds replies to a schema."""
 
+# Small models open a block in the line of their thought. With its language it can be nothing else.
+_FENCE_AFTER_PROSE = re.compile(
+    r"(.*\S)[ \t]+(`{3,})[ \t]*(py[a-z0-9]{0,10})[ \t]*$", re.IGNORECASE
+)
 _FENCE = re.compile(r"([ \t]{0,8})(`{3,}|~{3,})[ \t]*([^`]{0,80})$")
 
 
@@ -165,7 +169,10 @@ def _split_blocks(text: str) -> tuple[str, list[_Block]]:
         fence = _FENCE.match(line)
         if not opened:
             if fence is None:
-                prose.append(line)
+                late = _FENCE_AFTER_PROSE.match(line) if "`" in line else None
+                prose.append(line if late is None else late[1])
+                if late is not None:
+                    indent, opened, language, code = "", late[2], _language(late[3]), []
             else:
                 indent, opened, language, code = fence[1], fence[2], _language(fence[3]), []
         elif fence and not fence[3].strip() and fence[2].startswith(opened):

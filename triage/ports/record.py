@@ -216,7 +216,7 @@ class OutboxRow:
 
 class Outbox(Protocol):
     async def due(self, sink: str, *, now: datetime, limit: int) -> list[OutboxRow]:
-        """Where several processes share the store, each gets others, and has a minute to say what
+        """Where several processes share the store, each gets others, and has some 20 s to say what
         became of them."""
 
     async def delivered(self, rows: Sequence[int]) -> None: ...

@@ -41,6 +41,17 @@ def test_a_block_in_a_list_is_taken_out_of_its_indentation() -> None:
     assert read("1. so:\n   ```python\n   if x:\n       y()\n   ```").code == "if x:\n    y()"
 
 
+@pytest.mark.parametrize("tag", ["python", "py", "Python3"])
+def test_a_block_that_begins_in_the_line_of_the_thought_is_a_block(tag: str) -> None:
+    assert read(f"It is full. ```{tag}\nx = 1\n```") == Reply("It is full.", "x = 1")
+    assert read(f"It is full. ```{tag}\nx = 1").code == "x = 1"
+
+
+@pytest.mark.parametrize("text", ["so ```\nx = 1", "so ```sql\nx = 1", "so `x` ```python x = 1"])
+def test_what_may_be_something_else_does_not_begin_a_block(text: str) -> None:
+    assert read(text).problem is NoCode.PROSE
+
+
 def test_line_ends_of_windows_are_line_ends() -> None:
     assert read("so\r\n```python\r\nx = 1\r\n```\r\n").code == "x = 1"
 

@@ -20,7 +20,9 @@ _PENDING = "pending"
 _DELIVERED = "delivered"
 _GIVEN_UP = "given_up"
 _ERROR_LIMIT = 2_000  # characters of a sink's error that are kept
-CLAIMED_S = 60  # how long a process that shares the store has to say what became of a row
+CLAIMED_S = (
+    20  # longer than a send may take by default; what a killed process claimed waits so long
+)
 
 _NEW = insert_new(OUTBOX).values(
     {
