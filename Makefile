@@ -74,6 +74,10 @@ bench: setup ## every measurement, into bench/results (25 minutes on two cores)
 bench-fallback: setup ## what concerns the fallback, into bench/results (as long again)
 	@$(BIN)/python -m bench all --fallback
 
+.PHONY: bench-deliveries
+bench-deliveries: setup ## what concerns queues and replicas, into bench/results (an hour)
+	@$(BIN)/python -m bench all --deliveries
+
 .PHONY: pins
 pins: ## pin constraints.txt anew, from the newest versions pyproject.toml allows
 	@rm -rf build/pins

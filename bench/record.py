@@ -21,9 +21,12 @@ _PACKAGES = (
     "asyncpg",
     "langgraph",
     "mcp",
+    "nats-py",
     "numpy",
     "orjson",
+    "psycopg",
     "pydantic",
+    "redis",
     "sqlalchemy",
     "uvloop",
 )

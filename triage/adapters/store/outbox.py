@@ -20,9 +20,7 @@ _PENDING = "pending"
 _DELIVERED = "delivered"
 _GIVEN_UP = "given_up"
 _ERROR_LIMIT = 2_000  # characters of a sink's error that are kept
-CLAIMED_S = (
-    20  # longer than a send may take by default; what a killed process claimed waits so long
-)
+CLAIMED_S = 20  # a send takes 5 s by default; what a killed process claimed waits so long
 
 _NEW = insert_new(OUTBOX).values(
     {
