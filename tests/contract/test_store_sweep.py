@@ -244,3 +244,27 @@ async def test_an_alert_of_an_older_version_is_due_at_once(
     assert await due(store) == [alert_id]
     [(wake_at,)] = query(make_store, "SELECT wake_at FROM alerts")
     assert wake_at == to_us(clock.now()) + SWEEP_S * 1e6
+
+
+async def test_an_attempt_that_was_not_made_does_not_count(make_store: StoreMaker) -> None:
+    clock = HandClock()
+    store = await make_store(clock=clock)
+    [answer] = await store.alerts.accept([arrival()])
+    assert answer.alert_id is not None
+    for before in (0, 1, 1):
+        stored = await store.alerts.begin_attempt(answer.alert_id)
+        assert stored is not None
+        assert stored.attempts == before
+        if before:
+            await store.alerts.release_attempt(answer.alert_id)
+    await store.alerts.release_attempt(answer.alert_id)
+    await store.alerts.release_attempt(answer.alert_id)
+    left = await store.alerts.stored(answer.alert_id)
+    assert left is not None
+    assert left.attempts == 0
+    await store.alerts.begin_attempt(answer.alert_id)
+    await store.decisions.commit(decision(answer.alert_id), {}, ())
+    await store.alerts.release_attempt(answer.alert_id)
+    decided = await store.alerts.stored(answer.alert_id)
+    assert decided is not None
+    assert decided.attempts == 1

@@ -37,6 +37,9 @@ class AlertLog(Protocol):
     async def begin_attempt(self, alert_id: AlertId) -> StoredAlert | None:
         """The alert as it now is, its attempt counted; None when it is unknown."""
 
+    async def release_attempt(self, alert_id: AlertId) -> None:
+        """An attempt that was begun is not made just now: it does not count."""
+
     async def dead_letter(self, alert_id: AlertId, reason: str, detail: str) -> bool:
         """False when the alert is no longer pending."""
 

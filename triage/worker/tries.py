@@ -20,6 +20,9 @@ class Tries:
     last_error: str = ""
 
 
+_NONE = Tries()
+
+
 class TriesByAlert:
     """Bounded: an alert that another replica decided meanwhile is never heard of again here."""
 
@@ -30,6 +33,11 @@ class TriesByAlert:
     def excused(self, alert_id: AlertId) -> int:
         found = self._tries.get(alert_id)
         return 0 if found is None else found.excused
+
+    def unseen(self, alert_id: AlertId, attempts: int) -> int:
+        """How many of `attempts` begun attempts this process did not see the end of."""
+        tries = self._tries.get(alert_id) or _NONE
+        return attempts - tries.failed - tries.excused
 
     def excuse(self, alert_id: AlertId) -> None:
         """An attempt decided the alert, and the store did not take the decision: a disk that
@@ -46,7 +54,7 @@ class TriesByAlert:
 
     def explain(self, alert_id: AlertId, attempts: int) -> str:
         """Why `attempts` begun attempts came to nothing, for whoever reads the dead letter."""
-        tries = self._tries.get(alert_id) or Tries()
+        tries = self._tries.get(alert_id) or _NONE
         parts = []
         if tries.failed:
             parts.append(
@@ -55,7 +63,7 @@ class TriesByAlert:
             )
         if tries.excused:
             parts.append(f"{tries.excused} decided it and could not store the decision")
-        unseen = attempts - tries.failed - tries.excused
+        unseen = self.unseen(alert_id, attempts)
         if unseen > 0:
             parts.append(
                 f"of {unseen} this process did not see the end: a process ended or was stopped"

@@ -45,6 +45,9 @@ class Alerts:
     async def begin_attempt(self, alert_id: AlertId) -> StoredAlert | None:
         raise self._error
 
+    async def release_attempt(self, alert_id: AlertId) -> None:
+        raise self._error
+
     async def dead_letter(self, alert_id: AlertId, reason: str, detail: str) -> bool:
         raise self._error
 

@@ -101,6 +101,12 @@ class Record:
             self.journal.append(("attempt", alert_id))
         return StoredAlert(alert=row.alert, status=row.status, attempts=before)
 
+    async def release_attempt(self, alert_id: AlertId) -> None:
+        await asyncio.sleep(0)
+        self.fail("release_attempt")
+        self.rows[alert_id].attempts -= 1
+        self.journal.append(("release", alert_id))
+
     async def dead_letter(self, alert_id: AlertId, reason: str, detail: str) -> bool:
         self.fail("dead_letter")
         row = self.rows[alert_id]

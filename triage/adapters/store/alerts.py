@@ -47,6 +47,11 @@ _ATTEMPT = (
     .values(attempts=ALERTS.c.attempts + 1, wake_at=bindparam("until"))
     .returning(*_LOADED)
 )
+_NO_ATTEMPT = (
+    update(ALERTS)
+    .where(ALERTS.c.alert_id == bindparam("wanted"), IS_PENDING, ALERTS.c.attempts > 0)
+    .values(attempts=ALERTS.c.attempts - 1)
+)
 _DEAD = (
     update(ALERTS)
     .where(ALERTS.c.alert_id == bindparam("wanted"), IS_PENDING)
@@ -100,6 +105,12 @@ class StoreAlertLog:
             return _load(transaction, alert_id) if begun is None else _stored(begun, counted=1)
 
         return await self.writer.run(Simple(begin), durable=False)
+
+    async def release_attempt(self, alert_id: AlertId) -> None:
+        await self.writer.run(
+            Simple(lambda transaction: transaction.run(_NO_ATTEMPT, wanted=alert_id)),
+            durable=False,
+        )
 
     async def stored(self, alert_id: AlertId) -> StoredAlert | None:
         return await self.readers.run(lambda transaction: _load(transaction, alert_id))
