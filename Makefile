@@ -20,6 +20,7 @@ TOOLS := $(wildcard tools_lib)
 SHELL_FILES := .ci/run $(wildcard scripts/*.sh)
 ARGS ?=
 # One more than there are cores: many tests wait for a server to come up.
+# The order of the folders is kept: files with few tests, which otherwise come last, are the slow ones.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 .PHONY: help
@@ -64,7 +65,7 @@ lint: $(VENV)/.stamp ## style, types, import direction, shell scripts, Dockerfil
 
 .PHONY: test
 test: setup lint ## lint, then every test
-	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=5 --dist=loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=5 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: bench
 bench: setup ## every measurement, into bench/results (25 minutes on two cores)

@@ -66,15 +66,17 @@ async def stdio_transport(
 
     Raises OSError when it cannot be started.
     """
-    process = await anyio.open_process(
-        list(command),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=get_default_environment() | dict(env),
-        cwd=cwd,
-        start_new_session=True,
-    )
+    # Cut off half-way, it may leave a child and its pipes to nobody; it takes milliseconds.
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=get_default_environment() | dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
     # No await before the task group: a cancellation between would leave the child behind.
     stdin, stdout, stderr = _pipes(process)
     from_child, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
