@@ -287,3 +287,32 @@ async def ended_at_once(call: asyncio.Task[Any]) -> bool:
     for _ in range(20):
         await asyncio.sleep(0)
     return call.done() and call.exception() is not None
+
+
+async def test_a_connection_that_is_lost_while_it_is_written_to_is_no_fault_of_ours(
+    world: Broken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop tells of it by a RuntimeError, which the library passes on. Chaos found it."""
+    queue = world.queue()
+    await queue.depth()
+    with monkeypatch.context() as lost:
+
+        async def closed(*_: object) -> object:
+            raise RuntimeError("unable to perform operation on <TCPTransport closed=True>")
+
+        lost.setattr(queue._server, "_execute", closed)  # noqa: SLF001 - where the library begins
+        with pytest.raises(QueueError, match="unable to perform operation"):
+            await queue.publish(warnings(ids(1)))
+        assert "unable to perform operation" in queue.trouble
+
+    async def back() -> bool:
+        try:
+            await queue.publish(warnings(ids(1)))
+        except QueueError:
+            return False
+        return True
+
+    while not await back():
+        await asyncio.sleep(0)
+    assert len(await queue.receive(limit=5, wait_s=0)) == 1
+    assert queue.trouble == ""

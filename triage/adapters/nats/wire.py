@@ -66,7 +66,8 @@ class Wire:
                 await self._open(server, name)
         except TimeoutError:
             raise QueueError(f"{server} does not answer within {CONNECT_S:g} s") from None
-        except (Error, OSError, ValueError) as error:
+        except (Error, OSError, ValueError, RuntimeError) as error:
+            # RuntimeError: what uvloop says to who writes to a connection that was lost just now.
             said = self._said or self._address.line(error)
             raise QueueError(f"{server}: {said}{_hint(said)}") from None
         else:
@@ -254,7 +255,7 @@ class Wire:
         try:
             # Puts it into a buffer, and never waits.
             await self._client.publish(request.subject, request.payload, reply, headers)
-        except (Error, OSError) as error:
+        except (Error, OSError, RuntimeError) as error:
             self.fail(self._address.line(error))
             self._raise_when_lost()
 

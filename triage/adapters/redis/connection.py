@@ -214,7 +214,8 @@ class Connection:
             if any(word in str(error) for word in _FORGOTTEN):
                 raise Forgotten(f"{self.label}: {error}") from None
             raise await self._refused(error) from None
-        except (self._raised.RedisError, OSError) as error:
+        except (self._raised.RedisError, OSError, RuntimeError) as error:
+            # RuntimeError: what uvloop says to who writes to a connection that was lost just now.
             raise self._failed(error) from None
         self._mend()
         return answer
