@@ -305,14 +305,6 @@ async def test_a_connection_that_is_lost_while_it_is_written_to_is_no_fault_of_o
             await queue.publish(warnings(ids(1)))
         assert "unable to perform operation" in queue.trouble
 
-    async def back() -> bool:
-        try:
-            await queue.publish(warnings(ids(1)))
-        except QueueError:
-            return False
-        return True
-
-    while not await back():
-        await asyncio.sleep(0)
+    await at_last(lambda: queue.publish(warnings(ids(1))))
     assert len(await queue.receive(limit=5, wait_s=0)) == 1
     assert queue.trouble == ""
