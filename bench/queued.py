@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.chaos.options import EMBEDDED
-from bench.chaos.servers import KillablePostgres, killable_postgres, make_broker
+from bench.chaos.servers import KillablePostgres, make_broker
+from bench.real_servers.postgres import running_cluster
 from bench.servers import HOST, Server
 
 
@@ -28,7 +29,7 @@ def queue_servers(queue: str, store: str, folder: Path) -> Iterator[Queued]:
     servers: dict[str, int] = {}
     with ExitStack() as stack:
         if store == "postgres":
-            postgres: KillablePostgres = stack.enter_context(killable_postgres())
+            postgres: KillablePostgres = stack.enter_context(running_cluster(KillablePostgres))
             settings["STORE__URL"] = postgres.url
             servers["postgres"] = postgres.pid
         if queue not in EMBEDDED:

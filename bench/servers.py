@@ -91,9 +91,10 @@ def answers_ok(url: str) -> bool:
 
 
 class Server:
-    """A child process that serves HTTP on `port`; the port stays the same over restarts.
+    """A child process that serves on `port`; the port stays the same over restarts.
 
-    `folder` takes its files and its log. A subclass gives `argv` and `ready_path`.
+    `folder` takes its files and its log. A subclass gives `argv`, and `ready_path` when it speaks
+    HTTP, else `is_ready`.
     """
 
     name = "server"
@@ -115,19 +116,23 @@ class Server:
     def argv(self) -> list[str]:
         raise TypeError(f"{type(self).__name__} has no command line")
 
-    def start(self) -> Self:
-        """Returns when the server is ready. Raises RuntimeError with the end of its log."""
+    def is_ready(self) -> bool:
+        return answers_ok(self.url + self.ready_path)
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Started, and not waited for."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.argv(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder
             )
+        return self.process
+
+    def start(self) -> Self:
+        """Returns when the server is ready. Raises RuntimeError with the end of its log."""
+        process = self.spawn()
         try:
-            wait_until(
-                lambda: answers_ok(self.url + self.ready_path),
-                what=self.name,
-                process=self.process,
-            )
+            wait_until(self.is_ready, what=self.name, process=process)
         except RuntimeError as error:
             self.kill()
             tail = self.log.read_text(errors="replace")[-2000:]

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -202,15 +201,6 @@ class Daemon(Server):
             *("-m", "triage", "serve", "--config", str(self.project.config)),
             *("--listen", self._listen),
         ]
-
-    def spawn(self) -> subprocess.Popen[bytes]:
-        """Started, and not waited for."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(  # noqa: S603 - the argv is made here
-                self.argv(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder
-            )
-        return self.process
 
     async def until_ready(self, *, ready: bool = True, within_s: float = 60) -> dict[str, Any]:
         """What readiness says, once it says so."""

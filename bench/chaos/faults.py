@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.brokers import BrokerServer
 from bench.chaos.clock import PlanClock
 from bench.chaos.plan import BROKER, HANG, Fault, Kind
 from bench.chaos.proxy import Proxy
 from bench.chaos.readiness import Said
 from bench.chaos.replicas import Replica
-from bench.chaos.servers import Broker, KillablePostgres
+from bench.chaos.servers import KillablePostgres
 from bench.watching import Progress, Say
 
 LONG_S = 10.0  # an outage that is waited for, when its server is down already
@@ -36,7 +37,7 @@ class Targets:
 
     replicas: Sequence[Replica]
     links: Mapping[str, Proxy]
-    broker: Broker | None
+    broker: BrokerServer | None
     postgres: KillablePostgres | None
     fill: Callable[[int, Fault], None]
 

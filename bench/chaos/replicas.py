@@ -61,22 +61,16 @@ class Replica(ServedTriage):
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def spawn(self) -> None:
-        """Started, and not waited for."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            self._log_began = log.tell()
-            self.process = subprocess.Popen(
-                self.argv(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder
-            )
+    def spawn(self) -> subprocess.Popen[bytes]:
+        self._log_began = self.log.stat().st_size if self.log.exists() else 0
+        process = super().spawn()
         self.times.started.append(time.time())
+        return process
 
     async def supervise(self) -> None:
         """Until `terminate` or cancelled; the process is then the caller's to end."""
         while not self._ending:
-            self.spawn()
-            assert self.process is not None
-            code = await _end_of(self.process)
+            code = await _end_of(self.spawn())
             pause, self._back_after_s = self._back_after_s, None
             if self._is_ending():
                 return

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pwd
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from bench.brokers import BrokerServer
 from bench.real_servers.postgres import PostgresServer, postgres_binaries
-from bench.servers import HOST, binary, free_port
+from bench.servers import binary
 
 CONNECTIONS = 200  # of replicas that were killed some last until the server notices
 SERVER_S = 60.0
@@ -25,19 +21,14 @@ SERVER_S = 60.0
 class KillablePostgres(PostgresServer):
     """Synchronous, as a store is to be, and with room for the connections of the dead."""
 
+    settings = {"max_connections": str(CONNECTIONS)}  # noqa: RUF012 - never written to
+    is_killed = True
+
     def start(self) -> None:
-        settings = {
-            "port": str(self.port),
-            "listen_addresses": HOST,
-            "unix_socket_directories": str(self.home),
-            "max_connections": str(CONNECTIONS),
-            "timezone": "America/New_York",
-        }
-        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         ends = time.monotonic() + SERVER_S
         while True:
             try:
-                self._control("start", "-l", str(self.home / "log"), "-o", options)
+                super().start()
             except RuntimeError:
                 # The shared memory of a killed postmaster lasts as long as its last backend.
                 if time.monotonic() > ends:
@@ -56,45 +47,7 @@ class KillablePostgres(PostgresServer):
         os.kill(self.pid, signal.SIGKILL)
 
 
-@contextlib.contextmanager
-def killable_postgres() -> Iterator[KillablePostgres]:
-    """Raises MissingServer without PostgreSQL."""
-    binaries = postgres_binaries()
-    home = Path(tempfile.mkdtemp(prefix="pg-"))
-    try:
-        if os.geteuid() == 0:
-            account = pwd.getpwnam("postgres")
-            os.chown(home, account.pw_uid, account.pw_gid)
-        server = KillablePostgres(binaries, home, free_port())
-        server.create()
-        server.start()
-        try:
-            yield server
-        finally:
-            if server.running:
-                with contextlib.suppress(RuntimeError):  # it was down already
-                    server.stop("immediate")
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-
-
-class Broker(Protocol):
-    """What this needs of RedisServer and NatsServer."""
-
-    port: int
-
-    def start(self) -> object: ...
-
-    def kill(self) -> None: ...
-
-    def lose_files(self) -> None: ...
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-
-def make_broker(name: str, folder: Path) -> Broker:
+def make_broker(name: str, folder: Path) -> BrokerServer:
     """`redis` or `nats`, not started yet. Raises MissingServer."""
     if name == "redis":
         from bench.redis_server import RedisServer

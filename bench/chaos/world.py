@@ -7,12 +7,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.brokers import BrokerServer
 from bench.chaos.options import Options
 from bench.chaos.project import SECRET_VARIABLE, record_setting, slow_project
 from bench.chaos.proxy import Proxy
 from bench.chaos.receiver import SECRET, Receiver
 from bench.chaos.replicas import Replica, surely_ended
-from bench.chaos.servers import Broker, KillablePostgres, killable_postgres, make_broker
+from bench.chaos.servers import KillablePostgres, make_broker
+from bench.real_servers.postgres import running_cluster
 from bench.servers import HOST
 
 DELAY_MS = 50.0  # of the source: six queries in four layers, so an alert is under way for 200 ms
@@ -31,7 +33,7 @@ class World:
     receiver: Receiver
     links: Mapping[str, Proxy]
     replicas: list[Replica]
-    broker: Broker | None
+    broker: BrokerServer | None
     postgres: KillablePostgres | None
 
     @property
@@ -44,7 +46,11 @@ class World:
 def made_world(options: Options, folder: Path) -> Iterator[World]:
     """The servers run. At the end nothing does. Raises MissingServer."""
     with ExitStack() as stack:
-        postgres = stack.enter_context(killable_postgres()) if options.has_store_server else None
+        postgres = (
+            stack.enter_context(running_cluster(KillablePostgres))
+            if options.has_store_server
+            else None
+        )
         broker = None
         if options.has_broker:
             broker = make_broker(options.queue, folder / "broker")

@@ -10,20 +10,26 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from bench.servers import HOST, binary, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 WAIT_S = 60
+
+P = TypeVar("P", bound="PostgresServer")
 
 
 class PostgresServer:
     """`url` is for the superuser `postgres`; the server listens on 127.0.0.1 only."""
+
+    settings: ClassVar[Mapping[str, str]] = {"fsync": "off", "max_connections": "20"}
+    is_killed: ClassVar[bool] = False
+    """It may be down at the end already, its backends still there."""
 
     def __init__(self, binaries: Path, home: Path, port: int) -> None:
         self.port = port
@@ -48,10 +54,9 @@ class PostgresServer:
             "port": str(self.port),
             "listen_addresses": HOST,
             "unix_socket_directories": str(self.home),
-            "fsync": "off",
-            "max_connections": "20",
             # Not the machine's: what came out right by that accident would prove nothing.
             "timezone": "America/New_York",
+            **self.settings,
         }
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._control("start", "-l", str(self.home / "log"), "-o", options)
@@ -103,19 +108,27 @@ def postgres_binaries() -> Path:
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """Raises MissingServer without PostgreSQL."""
+    with running_cluster(PostgresServer) as server:
+        yield server
+
+
+@contextmanager
+def running_cluster(kind: type[P]) -> Iterator[P]:
+    """A new one, gone at the end. Raises MissingServer without PostgreSQL."""
     binaries = postgres_binaries()
     home = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
         if os.geteuid() == 0:
             account = pwd.getpwnam("postgres")
             os.chown(home, account.pw_uid, account.pw_gid)
-        server = PostgresServer(binaries, home, free_port())
+        server = kind(binaries, home, free_port())
         server.create()
         server.start()
         try:
             yield server
         finally:
             if server.running:
-                server.stop("immediate")
+                with suppress(*((RuntimeError,) if kind.is_killed else ())):
+                    server.stop("immediate")
     finally:
-        shutil.rmtree(home)
+        shutil.rmtree(home, ignore_errors=kind.is_killed)

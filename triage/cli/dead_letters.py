@@ -18,7 +18,7 @@ from triage.cli.dead_letter_views import (
     redriven_line,
 )
 from triage.cli.exit_codes import CommandFailed, showing
-from triage.cli.output import out, print_json, progress, warn
+from triage.cli.output import all_pages, out, print_json, warn
 from triage.cli.reading import DeadLetterReader, Origin, dead_letter_reader, whole_dead_letter_id
 from triage.cli.text import printable
 from triage.errors import PayloadError
@@ -196,18 +196,16 @@ def _bounded(text: str, limit: int, option: str) -> str:
 async def _letters(
     origin: Origin, reason: str, cursor: str, limit: int
 ) -> tuple[list[Mapping[str, Any]], str]:
-    letters: list[Mapping[str, Any]] = []
     async with dead_letter_reader(origin) as source:
-        with progress("reading dead letters", -(-limit // PAGE)) as bar:
-            while len(letters) < limit:
-                page, cursor = await source.dead_letter_page(
-                    reason=reason, cursor=cursor, limit=min(PAGE, limit - len(letters))
-                )
-                letters += page
-                bar.advance(bar.task_ids[0])
-                if not cursor:
-                    break
-    return letters, cursor
+        return await all_pages(
+            "dead letters",
+            lambda after, at_most: source.dead_letter_page(
+                reason=reason, cursor=after, limit=at_most
+            ),
+            cursor=cursor,
+            limit=limit,
+            at_once=PAGE,
+        )
 
 
 async def _letter(origin: Origin, given: str) -> Mapping[str, Any]:

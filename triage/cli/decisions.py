@@ -14,7 +14,7 @@ from rich.text import Text
 from triage.app.exits import Exit
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed, showing
-from triage.cli.output import cell, columns, out, print_json, progress, warn
+from triage.cli.output import all_pages, cell, columns, out, print_json, progress, warn
 from triage.cli.reading import Origin, Reader, reader, whole_id
 from triage.cli.text import printable
 from triage.cli.tree import OUTCOME_STYLES, decision_tree
@@ -24,7 +24,6 @@ from triage.ports import DecisionFilter
 
 application = options.application("Read stored decisions.")
 
-PAGE = 500
 MAX_LIMIT = 100_000
 WIDE = 140  # columns that a row of the table needs
 SECONDS = len("2026-06-01T12:31:00")
@@ -123,19 +122,13 @@ def show_decision(
 async def _heads(
     origin: Origin, wanted: DecisionFilter, cursor: str, limit: int
 ) -> tuple[list[Mapping[str, Any]], str]:
-    heads: list[Mapping[str, Any]] = []
     async with reader(origin) as source:
-        pages = -(-limit // PAGE)
-        with progress("reading decisions", pages) as bar:
-            while len(heads) < limit:
-                page, cursor = await source.page(
-                    wanted, cursor=cursor, limit=min(PAGE, limit - len(heads))
-                )
-                heads += page
-                bar.advance(bar.task_ids[0])
-                if not cursor:
-                    break
-    return heads, cursor
+        return await all_pages(
+            "decisions",
+            lambda after, at_most: source.page(wanted, cursor=after, limit=at_most),
+            cursor=cursor,
+            limit=limit,
+        )
 
 
 async def _decision(

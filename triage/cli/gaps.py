@@ -12,14 +12,13 @@ from triage.app.exits import Exit
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed, showing
 from triage.cli.gap_views import gap_view, print_gaps
-from triage.cli.output import out, print_json, progress, warn
+from triage.cli.output import all_pages, out, print_json, warn
 from triage.cli.reading import Origin, gap_reader, whole_gap_id
 from triage.cli.text import printable
 from triage.model.gap import CLOSED_BY_CHARS, NOTE_CHARS
 
 application = options.application("Look at what no tool could answer; close what is dealt with.")
 
-PAGE = 500
 MAX_LIMIT = 100_000
 MAX_CASES = 1_000
 
@@ -124,18 +123,15 @@ def close_gap(
 async def _gaps(
     origin: Origin, closed: bool, node: str, cursor: str, limit: int
 ) -> tuple[list[Mapping[str, Any]], str]:
-    gaps: list[Mapping[str, Any]] = []
     async with gap_reader(origin) as source:
-        with progress("reading gaps", -(-limit // PAGE)) as bar:
-            while len(gaps) < limit:
-                page, cursor = await source.gap_page(
-                    closed=closed, node=node, cursor=cursor, limit=min(PAGE, limit - len(gaps))
-                )
-                gaps += page
-                bar.advance(bar.task_ids[0])
-                if not cursor:
-                    break
-    return gaps, cursor
+        return await all_pages(
+            "gaps",
+            lambda after, at_most: source.gap_page(
+                closed=closed, node=node, cursor=after, limit=at_most
+            ),
+            cursor=cursor,
+            limit=limit,
+        )
 
 
 async def _gap(origin: Origin, given: str, cases: int) -> Mapping[str, Any]:

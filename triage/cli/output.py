@@ -6,9 +6,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO, cast
+from typing import Any, NoReturn, TextIO, TypeVar, cast
 
 import orjson
 from rich.console import Console
@@ -18,6 +18,9 @@ from rich.text import Text
 
 from triage.cli.text import printable
 
+T = TypeVar("T")
+
+PAGE = 500  # rows asked for at once
 _BLANKS = re.compile(r" +$", re.MULTILINE)
 UNBROKEN = 10_000  # columns: a file or a pipe has no width, and grep wants whole lines
 
@@ -91,6 +94,27 @@ def columns(*names: str) -> Table:
 def cell(value: object, style: str = "") -> Text:
     """Text from anywhere as text: no markup, no control characters."""
     return Text(printable(str(value)), style=style)
+
+
+async def all_pages(
+    what: str,
+    page: Callable[[str, int], Awaitable[tuple[list[T], str]]],
+    *,
+    cursor: str,
+    limit: int,
+    at_once: int = PAGE,
+) -> tuple[list[T], str]:
+    """Up to `limit` of what `page(cursor, at_most)` gives, with the cursor after the last; a bar
+    meanwhile, on a terminal."""
+    found: list[T] = []
+    with progress(f"reading {what}", -(-limit // at_once)) as bar:
+        while len(found) < limit:
+            some, cursor = await page(cursor, min(at_once, limit - len(found)))
+            found += some
+            bar.advance(bar.task_ids[0])
+            if not cursor:
+                break
+    return found, cursor
 
 
 @contextmanager
