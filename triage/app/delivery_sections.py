@@ -15,7 +15,6 @@ from triage.app.sections import GB, Count, Name, Seconds, Section, Size, Variabl
 
 STORES = ("sqlite:///", "postgresql://")
 BROKERS = ("redis://", "rediss://", "unix://", "nats://", "tls://")
-EMBEDDED = ("sqlite:///", "postgresql://")
 
 
 class Addressed(Section):
@@ -27,11 +26,6 @@ class Addressed(Section):
     url: Annotated[str, Field(repr=False)] = ""
     url_env: Variable | None = None
     url_file: Path | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: Any) -> Any:
-        return {"url": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _is_of_a_kind(self) -> Self:
@@ -77,13 +71,13 @@ class QueueSection(Addressed):
     """Empty, the queue is the store's own. `name` begins the names of all that is made on a
     server: replicas with the same name share the work."""
 
-    SCHEMES = (*EMBEDDED, *BROKERS)
+    SCHEMES = (*STORES, *BROKERS)
 
     name: Name = "triage"
 
     @property
     def is_embedded(self) -> bool:
-        return not self.is_elsewhere and (not self.url or self.url.startswith(EMBEDDED))
+        return not self.is_elsewhere and (not self.url or self.url.startswith(STORES))
 
 
 class StreamSection(Addressed):

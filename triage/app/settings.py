@@ -26,7 +26,7 @@ from pydantic_settings import (
 )
 
 from triage.app.delivery_sections import (
-    EMBEDDED,
+    STORES,
     Addressed,
     QueueSection,
     StoreSection,
@@ -145,7 +145,7 @@ def _queue_faults(settings: Settings, places: Places) -> list[Finding]:
     problem = embedded_elsewhere(store, queue)
     if problem:
         return [places.finding(("queue", "url"), *problem.split(": ", 1))]
-    if queue.elsewhere and queue.address.startswith(EMBEDDED):
+    if queue.elsewhere and queue.address.startswith(STORES):
         return [
             places.finding(
                 ("queue", queue.elsewhere),
