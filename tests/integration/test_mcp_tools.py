@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 from mcp.server import Server
 from mcp_types import CallToolResult, ListToolsResult, Tool, ToolAnnotations
 
-from triage.adapters.mcp import McpSource
+from triage.adapters.mcp import McpSource, schemas
 from triage.adapters.mcp.session import Link
 from triage.adapters.mcp.tools_source import ToolsSource
 from triage.errors import SourceFailed, SourceFailure
@@ -173,20 +174,18 @@ async def test_an_output_schema_that_is_none() -> None:
         assert "invalid outputSchema" in caught.value.detail
 
 
-async def test_a_large_result_is_checked_beside_the_event_loop() -> None:
-    source = Broken(structured({"numbers": [0.5] * 50_000}))
-    turns = 0
+@pytest.mark.parametrize(("size", "beside"), [(3, False), (50_000, True)])
+async def test_a_large_result_is_checked_beside_the_event_loop(
+    size: int, beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    best_match = schemas.best_match
 
-    async def turn() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    def noting(errors: Any) -> Any:
+        threads.append(threading.get_ident())
+        return best_match(errors)
 
-    turning = asyncio.create_task(turn())
-    try:
-        await answer(source)
-    finally:
-        turning.cancel()
-    # On the loop it would be as few as the call has awaits: a few dozen.
-    assert turns > 1000
+    monkeypatch.setattr(schemas, "best_match", noting)
+    numbers = {"numbers": [0.5] * size}
+    assert await answer(Broken(structured(numbers))) == numbers
+    assert [ident != threading.get_ident() for ident in threads[-1:]] == [beside]
