@@ -35,6 +35,7 @@ from triage.app.delivery_sections import (
     shorthand,
 )
 from triage.app.fallback_section import FallbackSection
+from triage.app.making_sections import MakeSection, ShadowSection, WatchSection
 from triage.app.sections import (
     AnySink,
     AnySource,
@@ -72,6 +73,9 @@ class Settings(BaseSettings):
     streams: dict[Name, StreamSection] = {}
     engine: EngineSection = EngineSection()
     fallback: FallbackSection = FallbackSection()
+    make: MakeSection = MakeSection()
+    shadow: ShadowSection = ShadowSection()
+    watch: WatchSection = WatchSection()
     http: HttpSection = HttpSection()
     intake: IntakeSection = IntakeSection()
     sources: dict[Name, AnySource] = {}

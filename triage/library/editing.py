@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_LEFT_OUT_EMPTY = ("approver", "gap")
+
 _TEMPLATE = """\
 # The versions of this node's tool. `triage tools` changes this file and keeps your comments.
 node = ""
@@ -78,7 +80,7 @@ class ManifestEdit:
         fields: dict[str, Any] = {
             key: value.value if isinstance(value, VersionStatus) else _toml(value)
             for key, value in entry
-            if value is not None and (key != "approver" or value)
+            if value is not None and (key not in _LEFT_OUT_EMPTY or value)
         }
         versions = self._document.get("versions")
         if isinstance(versions, AoT):

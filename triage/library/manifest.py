@@ -72,6 +72,10 @@ class ManifestVersion(BaseModel):
     train_total: _Count = 0
     heldout_passed: _Count = 0
     heldout_total: _Count = 0
+    max_queries: _Count = 0
+    """The most that it asked in any case; 0 for one that was never tried."""
+    gap: StrictStr = ""
+    """The gap that it was made for, empty for none."""
 
 
 class Act(BaseModel):

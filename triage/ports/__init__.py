@@ -64,6 +64,17 @@ from triage.ports.record import (
     StoredAlert,
 )
 from triage.ports.sources import Catalogued, Clock, Connecting, Source
+from triage.ports.watching import (
+    Compared,
+    Comparison,
+    ComparisonPage,
+    Pair,
+    ShadowLog,
+    Tally,
+    WatchFinding,
+    WatchKind,
+    WatchLog,
+)
 
 __all__ = [
     "PATIENCE",
@@ -78,6 +89,9 @@ __all__ = [
     "ChatModel",
     "Clock",
     "CommitStatus",
+    "Compared",
+    "Comparison",
+    "ComparisonPage",
     "Completion",
     "Connecting",
     "DeadLetter",
@@ -100,6 +114,7 @@ __all__ = [
     "Message",
     "Outbox",
     "OutboxRow",
+    "Pair",
     "Purged",
     "Queue",
     "Retention",
@@ -107,6 +122,7 @@ __all__ = [
     "SandboxError",
     "SandboxRun",
     "SandboxSession",
+    "ShadowLog",
     "Shelf",
     "Sink",
     "Source",
@@ -115,5 +131,9 @@ __all__ = [
     "StoredAlert",
     "Stream",
     "StreamMessage",
+    "Tally",
+    "WatchFinding",
+    "WatchKind",
+    "WatchLog",
     "served_first",
 ]

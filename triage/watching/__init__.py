@@ -1,0 +1,1 @@
+"""What looks at tools while they work: shadows beside them, drift under them."""
