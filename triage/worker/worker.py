@@ -30,12 +30,14 @@ from triage.worker.backoff import TROUBLE, Backoff, pause
 from triage.worker.lanes import Lanes, Slot
 from triage.worker.sweeper import Sweeper
 from triage.worker.tries import TriesByAlert
+from triage.worker.turns import Turns
 
 RECEIVE_WAIT_S = 1.0
 RETRY_DELAY_S = 1.0  # before the second attempt; doubled with each that failed
 LONGEST_RETRY_DELAY_S = 10.0
 ATTEMPTS_USED_UP = "attempts_used_up"
 SUSPICIOUS = 2  # attempts that a process did not live to see the end of, as far as is known here
+GATHER_S = 0.1  # seconds: suspects received together are begun within it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class Worker:
         self._held: dict[str, Delivery] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._tries = TriesByAlert()
-        self._alone = asyncio.Lock()
+        self._suspects = Turns(GATHER_S)
         self._backoff = Backoff()
         self._sweeper = Sweeper(
             queue=queue, alerts=alerts, sweep_s=options.sweep_s, on_sweep=on_sweep
@@ -214,7 +216,7 @@ class Worker:
             if attempts - self._tries.excused(alert_id) >= self._options.max_attempts:
                 await self._dead_letter(delivery, stored)
             elif self._tries.unseen(alert_id, attempts) >= SUSPICIOUS:
-                await self._decide_alone(delivery, slot)
+                await self._decide_alone(delivery, slot, attempts)
             else:
                 await self._decide(delivery, stored, slot)
         except TROUBLE as error:
@@ -230,11 +232,12 @@ class Worker:
         # writes but no decisions must not use the others' up within seconds.
         return min(LONGEST_RETRY_DELAY_S, RETRY_DELAY_S * 2.0 ** min(attempts, 30))
 
-    async def _decide_alone(self, delivery: Delivery, slot: Slot) -> None:
+    async def _decide_alone(self, delivery: Delivery, slot: Slot, attempts: int) -> None:
         """No other suspect is worked on meanwhile. An alert that ends processes takes whatever is
-        in hand with it, again and again: so only the culprit goes on using up attempts."""
+        in hand with it, again and again: so only the culprit goes on using up attempts, and those
+        that used up fewer are decided before it."""
         await self._alerts.release_attempt(delivery.alert_id)
-        async with self._alone:
+        async with self._suspects.turn(attempts):
             stored = await self._alerts.begin_attempt(delivery.alert_id)
             if stored is None or stored.status is not AlertStatus.PENDING:
                 await self._ack(delivery)

@@ -36,6 +36,18 @@ async def test_suspects_are_decided_one_at_a_time_and_wait_without_using_up_atte
 
 
 @on_virtual_time
+async def test_the_one_that_used_up_most_attempts_is_decided_last() -> None:
+    """Else processes that end early would take an attempt from the oldest alone, each time."""
+    bench = Bench(lanes=Lanes(fast=8, slow=1))
+    suspects = bench.record.add(*IDS[:4])
+    for alert_id, attempts in zip(suspects, (3, 4, 2, 2), strict=True):
+        bench.record.rows[alert_id].attempts = attempts
+    async with bench.running():
+        await until(lambda: bench.record.settled)
+    assert list(bench.record.decisions) == [suspects[place] for place in (2, 3, 0, 1)]
+
+
+@on_virtual_time
 async def test_attempts_that_failed_here_make_no_suspect() -> None:
     bench = Bench()
     (alert_id,) = bench.record.add(IDS[0])
@@ -62,16 +74,22 @@ async def test_a_suspect_that_was_decided_meanwhile_is_acked() -> None:
 
 
 class Deadly(Record):
-    """`culprit` ends the process as soon as it is begun."""
+    """`culprit` ends the process soon after it is begun, unless that is taken back."""
 
     culprit: AlertId = AlertId("")
     ended: asyncio.Event
+    soon: asyncio.TimerHandle | None = None
 
     async def begin_attempt(self, alert_id: AlertId) -> StoredAlert | None:
         stored = await super().begin_attempt(alert_id)
         if alert_id == self.culprit:
-            self.ended.set()
+            self.soon = asyncio.get_running_loop().call_later(0.01, self.ended.set)
         return stored
+
+    async def release_attempt(self, alert_id: AlertId) -> None:
+        await super().release_attempt(alert_id)
+        if alert_id == self.culprit and self.soon is not None:
+            self.soon.cancel()
 
 
 class OneSecond(MemorySource):
