@@ -29,7 +29,10 @@ from tests.integration.nats_world import (
     steps,
 )
 from triage.adapters.nats import NatsQueue
+from triage.adapters.nats.jetstream import JetStream
+from triage.adapters.nats.queue_setup import QueueSetup
 from triage.errors import QueueError
+from triage.model.alert import AlertId
 from triage.ports import Delivery
 
 STREAM = Path("jetstream") / "$G" / "streams" / NAME
@@ -155,6 +158,56 @@ async def test_entries_that_the_consumers_lost_sight_of(
     again = await in_the_end(lambda: received(queue, 3))
     assert ids(again) == [alert_id for alert_id, _ in entries(3)]
     assert queue.forgot()
+
+
+@pytest.mark.parametrize("others_at_work", [False, True])
+async def test_entries_that_only_the_consumers_remember(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_at_work: bool
+) -> None:
+    """The other way round: a consumer that wants to hand out again what was acked since. Once
+    their leases end, nats-server 2.9 looks for one of those at each pull, finds nothing and does
+    not answer; there are more of them than pulls in a lease, so what lies behind is never reached.
+    """
+    obs, saved = server.data / STREAM / "obs", tmp_path / "obs"
+    async with opened_queue(server.url, lease_s=1) as queue:
+        await queue.publish(entries(200))
+        # Twice, so that all have been handed out again when it is saved.
+        for _ in range(2):
+            held: list[Delivery] = await in_the_end(lambda: received(queue, 200))
+        server.stop()
+        shutil.copytree(obs, saved)
+        server.start()
+        # All but the first: the server forgets by itself what lies before the stream's first.
+        first, *others = await in_the_end(lambda: received(queue, 200))
+        await in_the_end(partial(queue.settle, acked=others))
+        assert (await in_the_end(queue.depth))["warning"] == 1
+        queue.forgot()
+
+        server.stop()
+        shutil.rmtree(obs)
+        shutil.copytree(saved, obs)
+        if others_at_work:
+            # Then the figures of stream and consumers are never of one moment.
+            monkeypatch.setattr(QueueSetup, "_is_broken", _never_broken)
+        server.start()
+        for _ in range(3):  # until their leases have ended
+            held = await in_the_end(lambda: queue.receive(limit=20, wait_s=1))
+            await in_the_end(partial(queue.settle, returned=held))
+        await in_the_end(lambda: queue.publish(entries(220)[200:]))
+
+        expected = {first.alert_id, *(alert_id for alert_id, _ in entries(220)[200:])}
+        again = set[AlertId]()
+        async with asyncio.timeout(WAIT_S):
+            while again != expected:
+                got = await in_the_end(lambda: queue.receive(limit=20, wait_s=1))
+                again |= set(ids(got))
+                await in_the_end(partial(queue.settle, acked=got))
+        assert queue.forgot()
+        assert set((await queue.depth()).values()) == {0}
+
+
+async def _never_broken(_setup: QueueSetup, _server: JetStream) -> bool:
+    return False
 
 
 async def test_a_stream_deleted_under_way(server: NatsServer, queue: NatsQueue) -> None:

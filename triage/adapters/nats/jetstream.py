@@ -81,7 +81,7 @@ class JetStream:
         self, stream: str, consumer: str, *, batch: int, wait_s: float = 0, max_bytes: int = 0
     ) -> Pull:
         """As of `Wire`, but raises Gone, and QueueError for what else the server ended it with
-        before it had given anything."""
+        before it had given anything. UNANSWERED, the consumer is there and has said nothing."""
         complaints = self.wire.complaints
         pull = await self.wire.pull(
             stream, consumer, batch=batch, wait_s=wait_s, max_bytes=max_bytes

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import orjson
 
 from triage.adapters.nats.connection import Connection
 from triage.adapters.nats.delivered import Delivered
-from triage.adapters.nats.exchange import ACK, IN_PROGRESS, NAK, Request, is_gone
+from triage.adapters.nats.exchange import ACK, IN_PROGRESS, NAK, UNANSWERED, Pull, Request, is_gone
 from triage.adapters.nats.jetstream import WRONG_LAST_SEQUENCE, Gone, JetStream, Refused
 from triage.adapters.nats.leases import Leases
 from triage.adapters.nats.queue_setup import QueueSetup
@@ -23,6 +24,9 @@ from triage.ports import Clock, Delivery, served_first
 POLL_S = 1.0
 """Leases that end and delays that pass wake nobody, so receivers look this often as well."""
 AT_ONCE = 500
+SILENT = 4
+"""Pulls in a row that a consumer leaves unanswered, though the server answers, before it is made
+anew."""
 _ONLY_WHEN_EMPTY = {"Nats-Expected-Last-Subject-Sequence": "0"}
 
 
@@ -44,6 +48,7 @@ class NatsQueue:
             url, name=name, prepare=self._prepare, wake=f"{self._setup.name}.wake"
         )
         self._turn = 0
+        self._silent = Counter[str]()
 
     @property
     def label(self) -> str:
@@ -210,11 +215,12 @@ class NatsQueue:
         try:
             for priority in order:
                 asked_at = self._leases.now()
-                pull = await self._server(wire).pull(
-                    self._setup.name, PRIORITY_NAMES[priority], batch=limit - len(got)
-                )
+                server, name = self._server(wire), PRIORITY_NAMES[priority]
+                pull = await server.pull(self._setup.name, name, batch=limit - len(got))
                 got += pull.messages
                 deliveries += [self._take(message, asked_at) for message in pull.messages]
+                if self._is_stuck(name, pull):
+                    await self._setup.restart_consumer(server, name)
                 if len(got) >= limit:
                     break
         except asyncio.CancelledError:
@@ -231,6 +237,19 @@ class NatsQueue:
             if not deliveries:
                 raise
         return deliveries
+
+    def _is_stuck(self, priority: str, pull: Pull) -> bool:
+        """A consumer that remembers entries which the stream does not have looks for one at each
+        pull, and nats-server 2.9 then says nothing: with enough of them, for ever. What others
+        hold is handed out a second time when it is made anew, and decided once all the same."""
+        if pull.messages or pull.status != UNANSWERED:
+            del self._silent[priority]
+            return False
+        self._silent[priority] += 1
+        if self._silent[priority] < SILENT:
+            return False
+        del self._silent[priority]
+        return True
 
     def _take(self, message: Delivered, asked_at: float) -> Delivery:
         self._leases.begin(message.settle, asked_at)

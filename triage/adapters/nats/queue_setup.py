@@ -119,8 +119,9 @@ class QueueSetup:
             await server.put_consumer(self.name, {**found, **wanted})
 
     async def _is_broken(self, server: JetStream) -> bool:
-        """Whether consumers have lost sight of entries, which would never be delivered: they are
-        stored apart from the stream, and a power cut may leave one older than the other."""
+        """Whether consumers have lost sight of entries, or remember some that are gone: either way
+        some would never be delivered. They are stored apart from the stream, and a power cut may
+        leave one older than the other."""
         last: object = None
         for _ in range(_LOOKS):
             info = await server.stream(self.name)
@@ -130,7 +131,7 @@ class QueueSetup:
             consumers = await server.consumers(self.name, PRIORITY_NAMES)
             seen = sum(one["num_pending"] + one["num_ack_pending"] for one in consumers)
             ahead = max(one["delivered"]["stream_seq"] for one in consumers)
-            if state["messages"] <= seen and ahead <= state["last_seq"]:
+            if state["messages"] == seen and ahead <= state["last_seq"]:
                 return False
             now = (state["messages"], state["last_seq"], seen, ahead)
             if now == last:
@@ -140,7 +141,11 @@ class QueueSetup:
         return False
 
     async def _restart_consumers(self, server: JetStream) -> None:
-        self.forgot = True
         for priority in PRIORITY_NAMES:
-            await server.delete_consumer(self.name, priority)
-            await server.put_consumer(self.name, self._consumer(priority))
+            await self.restart_consumer(server, priority)
+
+    async def restart_consumer(self, server: JetStream, priority: str) -> None:
+        """Everything that the stream still has of the priority is handed out anew."""
+        self.forgot = True
+        await server.delete_consumer(self.name, priority)
+        await server.put_consumer(self.name, self._consumer(priority))
