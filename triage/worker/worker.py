@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import structlog
 
 from triage.engine.engine import Decided, Engine, as_resolved
-from triage.engine.snapshot import SnapshotHolder
+from triage.engine.snapshot import Snapshot, SnapshotHolder
 from triage.errors import StoreError
 from triage.model.alert import Alert, AlertId
 from triage.model.canonical import canonical_json
@@ -37,6 +38,7 @@ RETRY_DELAY_S = 1.0  # before the second attempt; doubled with each that failed
 LONGEST_RETRY_DELAY_S = 10.0
 ATTEMPTS_USED_UP = "attempts_used_up"
 SUSPICIOUS = 2  # attempts that a process did not live to see the end of, as far as is known here
+SUSPECTS = 8  # of those that are just suspicious, decided at a time; with more attempts it is alone
 GATHER_S = 0.1  # seconds: suspects received together are begun within it
 
 
@@ -50,6 +52,13 @@ class WorkerOptions:
     lease_s: float = 30.0
     sweep_s: float = 10.0
     sinks: tuple[str, ...] = ()
+
+
+class Watcher(Protocol):
+    """Told of every decision that this worker was the first to store, once it is durable."""
+
+    def offer(self, alert: Alert, decided: Decided, snapshot: Snapshot, /) -> None:
+        """Returns at once, raises nothing. The sources of `snapshot` may be closed later."""
 
 
 class Worker:
@@ -75,6 +84,7 @@ class Worker:
         options: WorkerOptions,
         on_commit: Callable[[], None],
         on_sweep: Callable[[int], None] = lambda _: None,
+        watchers: Sequence[Watcher] = (),
     ) -> None:
         """`on_sweep` is told how many alerts the sweeper published."""
         self._queue = queue
@@ -87,11 +97,12 @@ class Worker:
         self._metrics = metrics
         self._options = options
         self._on_commit = on_commit
+        self._watchers = watchers
         self._stopping = asyncio.Event()
         self._held: dict[str, Delivery] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._tries = TriesByAlert()
-        self._suspects = Turns(GATHER_S)
+        self._suspects = Turns(SUSPECTS, GATHER_S)
         self._backoff = Backoff()
         self._sweeper = Sweeper(
             queue=queue, alerts=alerts, sweep_s=options.sweep_s, on_sweep=on_sweep
@@ -215,8 +226,8 @@ class Worker:
             attempts = stored.attempts
             if attempts - self._tries.excused(alert_id) >= self._options.max_attempts:
                 await self._dead_letter(delivery, stored)
-            elif self._tries.unseen(alert_id, attempts) >= SUSPICIOUS:
-                await self._decide_alone(delivery, slot, attempts)
+            elif (unseen := self._tries.unseen(alert_id, attempts)) >= SUSPICIOUS:
+                await self._decide_suspect(delivery, slot, unseen)
             else:
                 await self._decide(delivery, stored, slot)
         except TROUBLE as error:
@@ -232,12 +243,14 @@ class Worker:
         # writes but no decisions must not use the others' up within seconds.
         return min(LONGEST_RETRY_DELAY_S, RETRY_DELAY_S * 2.0 ** min(attempts, 30))
 
-    async def _decide_alone(self, delivery: Delivery, slot: Slot, attempts: int) -> None:
-        """No other suspect is worked on meanwhile. An alert that ends processes takes whatever is
-        in hand with it, again and again: so only the culprit goes on using up attempts, and those
-        that used up fewer are decided before it."""
+    async def _decide_suspect(self, delivery: Delivery, slot: Slot, unseen: int) -> None:
+        """Few other suspects are worked on meanwhile, or none. An alert that ends processes takes
+        whatever is in hand with it, again and again: so only the culprit goes on using up
+        attempts, and those that used up fewer are decided before it. Not all alone from the start:
+        a process that somebody else ends twice makes suspects of all it had in hand."""
         await self._alerts.release_attempt(delivery.alert_id)
-        async with self._suspects.turn(attempts):
+        weight = 1 if unseen == SUSPICIOUS else SUSPECTS
+        async with self._suspects.turn(unseen, weight):
             stored = await self._alerts.begin_attempt(delivery.alert_id)
             if stored is None or stored.status is not AlertStatus.PENDING:
                 await self._ack(delivery)
@@ -250,12 +263,14 @@ class Worker:
             decided = await self._engine.decide(
                 stored.alert, snapshot, lane=slot, attempt=stored.attempts + 1
             )
-            await self._store(delivery, stored, decided)
+            await self._store(delivery, stored, decided, snapshot)
         finally:
             # Last, because the sources that nobody else holds are closed now, at their leisure.
             await self._snapshots.release(snapshot)
 
-    async def _store(self, delivery: Delivery, stored: StoredAlert, decided: Decided) -> None:
+    async def _store(
+        self, delivery: Delivery, stored: StoredAlert, decided: Decided, snapshot: Snapshot
+    ) -> None:
         storing = self._clock.monotonic()
         try:
             decision = await self._commit(decided)
@@ -267,6 +282,19 @@ class Worker:
         if decision is not None:
             self._tell(stored.alert, decision, store_s)
         await self._ack(delivery)
+        if decision is not None:
+            self._offer(stored.alert, decided, decision, snapshot)
+
+    def _offer(
+        self, alert: Alert, decided: Decided, decision: Decision, snapshot: Snapshot
+    ) -> None:
+        """`decision` is what was stored in the end."""
+        if not self._watchers:
+            return
+        if decision is not decided.decision:
+            decided = replace(decided, decision=decision)
+        for watcher in self._watchers:
+            watcher.offer(alert, decided, snapshot)
 
     async def _commit(self, decided: Decided) -> Decision | None:
         """The decision as stored, None when another attempt was first."""

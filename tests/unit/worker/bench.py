@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ from triage.engine.snapshot import Closer, SnapshotHolder
 from triage.errors import QueueError, StoreError
 from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.worker.lanes import Lanes
-from triage.worker.worker import Worker, WorkerOptions
+from triage.worker.worker import Watcher, Worker, WorkerOptions
 
 IDS = [f"{n:032x}" for n in range(1, 101)]
 LOST = StoreError("disk full")
@@ -49,6 +49,7 @@ class Bench:
     commits: int = 0
     swept: list[int] = field(default_factory=list)
     close: Closer = nothing_closed
+    watchers: Sequence[Watcher] = ()
     snapshots: SnapshotHolder | None = None
 
     def worker(self) -> Worker:
@@ -75,6 +76,7 @@ class Bench:
             options=self.options,
             on_commit=self._committed,
             on_sweep=self.swept.append,
+            watchers=self.watchers,
         )
 
     def _committed(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.evaluation.virtual_time import on_virtual_time
 from triage.worker.turns import Turns
 
+CAPACITY = 4
 GATHER_S = 0.5
 
 
@@ -16,29 +17,29 @@ class Visitors:
     """Each stays until it is told to leave; `inside` in the order they came in."""
 
     def __init__(self) -> None:
-        self.turns = Turns(GATHER_S)
+        self.turns = Turns(CAPACITY, GATHER_S)
         self.inside: list[str] = []
         self.here = 0
         self._leave: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def begin(self, name: str, rank: int) -> None:
+    def begin(self, name: str, rank: int, weight: int = CAPACITY) -> None:
         self._leave[name] = asyncio.Event()
-        self._tasks[name] = asyncio.create_task(self._visit(name, rank))
+        self._tasks[name] = asyncio.create_task(self._visit(name, rank, weight))
 
-    async def come(self, name: str, rank: int) -> None:
-        self.begin(name, rank)
+    async def come(self, name: str, rank: int, weight: int = CAPACITY) -> None:
+        self.begin(name, rank, weight)
         await self.settle()
 
-    async def _visit(self, name: str, rank: int) -> None:
-        async with self.turns.turn(rank):
+    async def _visit(self, name: str, rank: int, weight: int = CAPACITY) -> None:
+        async with self.turns.turn(rank, weight):
             self.inside.append(name)
-            self.here += 1
-            assert self.here == 1
+            self.here += weight
+            assert self.here <= CAPACITY
             try:
                 await self._leave[name].wait()
             finally:
-                self.here -= 1
+                self.here -= weight
 
     def release(self, name: str) -> None:
         self._leave[name].set()
@@ -103,9 +104,32 @@ async def test_one_that_is_cancelled_as_it_is_called_calls_the_next(waiting: int
 
 @on_virtual_time
 async def test_one_that_fails_inside_passes_the_turn_on() -> None:
-    turns = Turns(GATHER_S)
+    turns = Turns(CAPACITY, GATHER_S)
     with pytest.raises(ValueError, match="inside"):
-        async with turns.turn(0):
+        async with turns.turn(0, CAPACITY):
             raise ValueError("inside")
-    async with asyncio.timeout(60), turns.turn(0):
+    async with asyncio.timeout(60), turns.turn(0, CAPACITY):
         pass
+
+
+@on_virtual_time
+async def test_light_ones_are_inside_together_and_a_heavy_one_alone() -> None:
+    visitors = Visitors()
+    visitors.begin("heavy", 3)
+    for number in range(CAPACITY + 2):
+        visitors.begin(f"light {number}", 2, 1)
+    await visitors.settle()
+    assert visitors.inside == [f"light {number}" for number in range(CAPACITY)]
+    await visitors.leave("light 0")
+    assert visitors.inside[-1] == f"light {CAPACITY}"
+    for number in range(1, CAPACITY + 1):
+        await visitors.leave(f"light {number}")
+    assert visitors.inside[-1] == f"light {CAPACITY + 1}", "the heavy one waits for the last"
+    await visitors.leave(f"light {CAPACITY + 1}")
+    assert visitors.inside[-1] == "heavy"
+    visitors.begin("late", 0, 1)
+    await visitors.settle()
+    assert visitors.inside[-1] == "heavy"
+    await visitors.leave("heavy")
+    assert visitors.inside[-1] == "late"
+    await visitors.leave("late")

@@ -13,7 +13,7 @@ from triage.model.alert import AlertId
 from triage.model.query import Answer, Query
 from triage.ports import StoredAlert
 from triage.worker.lanes import Lanes
-from triage.worker.worker import SUSPICIOUS, WorkerOptions
+from triage.worker.worker import SUSPECTS, SUSPICIOUS, WorkerOptions
 
 
 @on_virtual_time
@@ -21,7 +21,7 @@ async def test_suspects_are_decided_one_at_a_time_and_wait_without_using_up_atte
     bench = Bench(lanes=Lanes(fast=8, slow=1))
     suspects = bench.record.add(*IDS[:4])
     for alert_id in suspects:
-        bench.record.rows[alert_id].attempts = SUSPICIOUS
+        bench.record.rows[alert_id].attempts = SUSPICIOUS + 1
     fresh = bench.record.add(*IDS[4:6])
     bench.source.hold()
     async with bench.running() as worker:
@@ -29,10 +29,24 @@ async def test_suspects_are_decided_one_at_a_time_and_wait_without_using_up_atte
         assert worker.under_way == 6
         assert len(bench.source.asked) == 3, "one suspect and those that are none"
         counted = sorted(bench.record.rows[alert_id].attempts for alert_id in suspects)
-        assert counted == [SUSPICIOUS] * 3 + [SUSPICIOUS + 1]
+        assert counted == [SUSPICIOUS + 1] * 3 + [SUSPICIOUS + 2]
         bench.source.release()
         await until(lambda: bench.record.settled)
     assert set(bench.record.decisions) == {*suspects, *fresh}
+
+
+@on_virtual_time
+async def test_those_that_are_just_suspicious_are_decided_some_at_a_time() -> None:
+    bench = Bench(lanes=Lanes(fast=16, slow=1))
+    alerts = bench.record.add(*IDS[: SUSPECTS + 2])
+    for alert_id in alerts:
+        bench.record.rows[alert_id].attempts = SUSPICIOUS
+    bench.source.hold()
+    async with bench.running():
+        await passed(5)
+        assert len(bench.source.asked) == SUSPECTS
+        bench.source.release()
+        await until(lambda: bench.record.settled)
 
 
 @on_virtual_time
@@ -44,7 +58,9 @@ async def test_the_one_that_used_up_most_attempts_is_decided_last() -> None:
         bench.record.rows[alert_id].attempts = attempts
     async with bench.running():
         await until(lambda: bench.record.settled)
-    assert list(bench.record.decisions) == [suspects[place] for place in (2, 3, 0, 1)]
+    decided = list(bench.record.decisions)
+    assert set(decided[:2]) == {suspects[2], suspects[3]}
+    assert decided[2:] == [suspects[0], suspects[1]]
 
 
 @on_virtual_time
