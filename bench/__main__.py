@@ -13,6 +13,7 @@ import typer
 import uvloop
 
 from bench import deliveries, prefetch, start
+from bench.drift import command as drift
 from bench.fallback.options import (
     Answering,
     ContextTokens,
@@ -27,9 +28,12 @@ from bench.fallback.options import (
 )
 from bench.peers import overhead
 from bench.saying import JsonFile, counting, say, servers_needed, show, write
+from bench.shadow import command as shadow
 
 application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
 deliveries.add_to(application)
+drift.add_to(application)
+shadow.add_to(application)
 Rounds = Annotated[int, typer.Option(min=1, help="How often the contenders take turns.")]
 Sealed = Annotated[bool, typer.Option("--sealed", help="The world that nothing was developed on.")]
 
@@ -215,6 +219,59 @@ def fallback_command(
             measuring.measure(count=alerts, seed=seed, budgets=budgets, progress=count, say=say)
         )
     show("fallback", figures, json_file)
+    if not measuring.is_right(figures):
+        raise typer.Exit(1)
+
+
+@application.command("make")
+def make_command(
+    json_file: JsonFile = None,
+    nodes: Annotated[str, typer.Option(help="Only these, with commas between them.")] = "",
+    train_cases: Annotated[
+        int, typer.Option(min=0, help="Training cases of a node, 0 for all. Held-out: always all.")
+    ] = 90,
+    rounds: Annotated[int, typer.Option(min=0, help="Repairs after the first candidate.")] = 3,
+    sealed: Sealed = False,
+    llm_url: LlmUrl = "",
+    model: Annotated[str, typer.Option(help="The model's name at --llm-url.")] = "",
+    sample: Annotated[int, typer.Option(min=1, help="With --llm-url: how many nodes.")] = 10,
+    timeout_s: TimeoutS = 600.0,
+    reply_tokens: ReplyTokens = 2_000,
+    context_tokens: ContextTokens = 8_192,
+) -> None:
+    """The tool maker over all nodes, and with traces, repairs or both taken away.
+
+    Ends with 1 when a node does not come to 99.9 % of its held-out cases, an ablation is not
+    visibly worse, or repairs improve what ignores the failing cases.
+
+    With --llm-url a sample of nodes is put to that model instead, which fails nothing.
+    """
+    from bench.make import measuring, real_model
+    from bench.make.nodes import MakeOptions
+    from bench.make.workshop import Model
+    from bench.replay import report
+    from bench.world.world import OPEN_SEED, SEALED_SEED
+
+    report.quiet()
+    plan = measuring.Plan(
+        seed=SEALED_SEED if sealed else OPEN_SEED,
+        train_cases=train_cases,
+        options=MakeOptions(rounds=rounds),
+    )
+    wanted = [name.strip() for name in nodes.split(",") if name.strip()] or None
+    with counting("nodes") as count:
+        if llm_url:
+            named_model = Model(llm_url, named(model), context_tokens, reply_tokens, timeout_s)
+            figures = real_model.try_model(
+                plan, named_model, sample=sample, nodes=wanted, progress=count, say=say
+            )
+            shown = {name: value for name, value in figures.items() if name != "by_node"}
+            show("make, a real model", shown, None)
+            write({"real_model": figures}, json_file)
+            return
+        figures = measuring.measure(plan, nodes=wanted, processes=2, progress=count)
+    show("make", measuring.summary(figures), None)
+    write(figures, json_file)
     if not measuring.is_right(figures):
         raise typer.Exit(1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,11 +27,14 @@ from triage.model.gap import Gap
 from triage.ports import CommitStatus, DecisionFilter, DecisionPage, Message, Source
 from triage.telemetry.metrics import Metrics
 from triage.worker.lanes import Lanes
-from triage.worker.worker import Worker, WorkerOptions
+from triage.worker.worker import Watcher, Worker, WorkerOptions
 
 DEADLINE_S = 30.0
 """A replay measures how long a decision takes; it must not cut one off on a busy machine."""
 LIMITS = SourceLimits(timeout_s=DEADLINE_S, max_answer_bytes=8 << 20)
+
+Watching = Callable[[Store, Metrics], AbstractAsyncContextManager[Sequence[Watcher]]]
+"""Who is told of decisions; it ends after the worker and before the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +156,7 @@ async def triage(
     at_once: int = 1,
     folder: Path | None = None,
     staff: Staff | None = None,
+    watching: Watching | None = None,
 ) -> AsyncIterator[Triage]:
     """A worker on a new store in `folder` (a temporary one by default). `staff` answers for the
     nodes without a tool; without it such a node fails."""
@@ -183,6 +187,9 @@ async def triage(
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="triage-replay-")))
         store = await Store.open(folder / "replay.db", clock=clock)
         stack.push_async_callback(store.close)
+        watchers: Sequence[Watcher] = ()
+        if watching is not None:
+            watchers = await stack.enter_async_context(watching(store, metrics))
         tap = Tap(store.decisions)
         worker = Worker(
             queue=store.queue,
@@ -195,6 +202,7 @@ async def triage(
             metrics=metrics.decisions,
             options=WorkerOptions(),
             on_commit=lambda: None,
+            watchers=watchers,
         )
         running = asyncio.create_task(worker.run())
         stack.push_async_callback(_stopped, worker, running)

@@ -13,13 +13,24 @@ import pytest
 
 from tests.contract.conftest import StoreMaker
 from tests.contract.gap_world import gap
+from tests.contract.shadow_world import comparison, pair
 from tests.contract.store_world import HandClock, arrival, decision, resolve
 from triage.adapters.store import Store
 from triage.adapters.store.transaction import Transaction
 from triage.model.alert import AlertId
-from triage.ports import Message
+from triage.ports import Compared, Message
 
-GROWING = ("alerts", "decisions", "deliveries", "events", "outbox", "gap_cases", "episodes")
+GROWING = (
+    "alerts",
+    "decisions",
+    "deliveries",
+    "events",
+    "outbox",
+    "gap_cases",
+    "episodes",
+    "shadow_comparisons",
+    "watch_findings",
+)
 
 
 @dataclass(slots=True)
@@ -93,6 +104,7 @@ async def lives(store: Store, clock: HandClock) -> AlertId:
         gaps = [gap(answer.alert_id, "n")]
         await store.decisions.commit(decision(answer.alert_id), {}, messages, gaps)
         await store.alerts.accept([resolve(f"f{n}", starts_at_ns=None)])
+    await store.shadows.compared([comparison("a"), comparison("b")])
     for row in await store.outbox.due("hook", now=clock.now(), limit=9):
         await store.outbox.delivered([row.row])
     dead = []
@@ -144,12 +156,35 @@ async def test_purging_goes_from_the_oldest_through_an_index(
     purged = await store.retention.purge(older_than=clock.now(), max_bytes=1)
 
     assert (purged.decisions, purged.events, purged.deliveries, purged.gap_cases) == (4, 4, 3, 3)
+    assert purged.comparisons == 2
     assert_indexed(make_store, spy, at_least=15)
     for text, values in spy.about("ORDER BY decisions.decided_at, decisions.alert_id").items():
         steps = plan(make_store, text, values)
         if make_store.backend == "sqlite":  # PostgreSQL goes by how many there are
             assert any("ix_decisions_decided_at" in step for step in steps), steps
             assert not any("TEMP B-TREE" in step for step in steps), steps
+
+
+async def test_comparisons_are_paged_through_the_index_of_those_that_are_kept(
+    make_store: StoreMaker, spy: Spy
+) -> None:
+    store = await make_store(clock=HandClock())
+    results = (Compared.AGREES, Compared.DIFFERS, Compared.DIFFERS, Compared.FAILED)
+    await store.shadows.compared([comparison(f"a{n}", one) for n, one in enumerate(results)])
+    spy.seen.clear()
+
+    for result in (None, Compared.DIFFERS):
+        await store.shadows.comparison_page(pair(), result=result, cursor="", limit=1)
+    await store.watch.findings()
+    await store.watch.findings(node="n", closed=True)
+
+    assert_indexed(make_store, spy, at_least=4)
+    for text, values in spy.about("FROM shadow_comparisons").items():
+        steps = " ".join(plan(make_store, text, values))
+        if make_store.backend == "sqlite":
+            index = "result" if "its_result" in values else "pair"
+            assert f"ix_shadow_comparisons_{index}" in steps, steps
+            assert "TEMP B-TREE" not in steps, steps
 
 
 async def test_dead_letters_are_found_by_their_keys(make_store: StoreMaker, spy: Spy) -> None:

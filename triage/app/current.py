@@ -26,6 +26,7 @@ from triage.library import linted, quarantine
 from triage.library.ahead import Ahead
 from triage.library.catalogue import Library
 from triage.library.memory import Memory, Remembered
+from triage.library.shadow import ShadowTool
 from triage.model.decision import NodeId
 from triage.telemetry import logs
 from triage.telemetry.metrics import Metrics
@@ -74,6 +75,7 @@ class Current:
         self._pool = pool
         self._metrics = metrics
         self._maps: Mapping[str, FieldMap] = {}
+        self._shadows: Mapping[NodeId, ShadowTool] = {}
         self._holder: SnapshotHolder | None = None
         self._reloading = asyncio.Lock()
         self._log = structlog.get_logger("triage.config")
@@ -86,6 +88,12 @@ class Current:
         assert self._holder is not None, "start() comes first"
         return self._holder
 
+    @property
+    def shadows(self) -> Mapping[NodeId, ShadowTool]:
+        """What runs beside the snapshot's tools. An attempt that pinned an older snapshot is
+        compared with these: a pair is known by its contents."""
+        return self._shadows
+
     def field_map(self, name: str) -> FieldMap | None:
         return self._maps.get(name)
 
@@ -95,8 +103,8 @@ class Current:
             self._memory.latest = Remembered(passed=linted.read(self._files.linted))
         known = self._memory.latest.passed
         with _undisturbed():
-            new, maps = await self._load(self.settings, ahead)
-        self._maps = maps
+            new, maps, shadows = await self._load(self.settings, ahead)
+        self._maps, self._shadows = maps, shadows
         self._holder = SnapshotHolder(new, close_source)
         await self._remember_linted(known)
 
@@ -113,14 +121,14 @@ class Current:
     async def _reload(self) -> Mapping[str, Any]:
         try:
             settings = self._files.settings()
-            new, maps = await self._load(settings)
+            new, maps, shadows = await self._load(settings)
         except ConfigError as error:
             self._metrics.runtime.reload(accepted=False)
             self._log.error("reload_refused", error=str(error))
             raise
         # What the process runs with, not what the reload before this one read.
         restart = restart_needed(self._started_with, settings)
-        self._maps = maps
+        self._maps, self._shadows = maps, shadows
         self.settings = settings
         await self._hand_over(new)
         logs.set_level(settings.log.level)
@@ -154,7 +162,7 @@ class Current:
 
     async def _load(
         self, settings: Settings, ahead: Ahead | None = None
-    ) -> tuple[Snapshot, Mapping[str, FieldMap]]:
+    ) -> tuple[Snapshot, Mapping[str, FieldMap], Mapping[NodeId, ShadowTool]]:
         maps = field_maps(settings.intake)
         quarantined = quarantine.read(self._files.quarantine)
         # In a thread: a large SOP takes a second to check, and alerts are decided meanwhile.
@@ -165,7 +173,7 @@ class Current:
         sources = await self._pool.take_up(settings.sources)
         await self._expose(prepared)
         made = snapshot(loaded.sop, loaded.sites, loaded.library, sources, ways=prepared.ways)
-        return made, maps
+        return made, maps, loaded.shadows
 
     def _prepare(
         self, settings: Settings, quarantined: Mapping[str, str], ahead: Ahead | None
@@ -208,6 +216,7 @@ class Current:
                 metrics.nodes.cell(node)
             await asyncio.sleep(0)
         metrics.nodes.for_nodes(loaded.sop.nodes)
+        metrics.shadows.for_nodes(loaded.shadows)
         await asyncio.sleep(0)
         # Whoever renders the old ones just now holds them too: they are left whole.
         before = [

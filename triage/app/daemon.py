@@ -25,6 +25,7 @@ from triage.app.server import Server, bind, make_server, url_of
 from triage.app.settings import Settings
 from triage.app.sinks import make_sinks
 from triage.app.sources import SourcePool
+from triage.app.watchers import Side, watchers
 from triage.clock import SystemClock
 from triage.engine.engine import Engine, EngineOptions
 from triage.errors import ConfigError
@@ -71,6 +72,7 @@ class Daemon:
         self._lanes = Lanes(fast=settings.engine.fast_slots, slow=settings.engine.slow_slots)
         self._mark = ToolMark(self._data.tool_mark)
         self._senders: list[OutboxSender] = []
+        self._sides: Mapping[str, Side] = {}
 
     async def run(self) -> Exit:
         began = time.monotonic()
@@ -111,6 +113,15 @@ class Daemon:
             stack.push_async_callback(current.close)
             self._metrics.runtime.lanes.watch(self._lane_use)
             deliveries = self._deliveries(store, queue, current, stack)
+            self._sides = watchers(
+                settings,
+                store=store,
+                current=current,
+                metrics=self._metrics,
+                clock=self._clock,
+                is_draining=lambda: self._draining,
+                marker=self._mark,
+            )
             worker = self._worker(store, queue, current, helper.fallback)
             self._senders = self._make_senders(store, stack)
             served = application(
@@ -132,6 +143,7 @@ class Daemon:
                     retain(store.retention, settings.store, self._clock)
                 ),
                 "http": asyncio.create_task(server.serve(sockets=[listener])),
+                **{name: asyncio.create_task(side.run()) for name, side in self._sides.items()},
                 **{
                     f"sink {index}": asyncio.create_task(sender.run())
                     for index, sender in enumerate(self._senders)
@@ -193,10 +205,13 @@ class Daemon:
             consumer.stop()
         finished = await self._drain(worker, tasks, ends)
         server.should_exit = True
-        if "http" not in dead:
+        for side in self._sides.values():
+            side.stop()
+        closing = {tasks[name] for name in ("http", *self._sides) if name not in dead}
+        if closing:
             # Whoever is still being answered gets this long even when alerts took all there was.
             left = max(HTTP_CLOSE_S, ends - loop.time())
-            await asyncio.wait({tasks["http"]}, timeout=left)
+            await asyncio.wait(closing, timeout=left)
         if dead:
             return Exit.INTERNAL
         if not finished:
@@ -290,6 +305,7 @@ class Daemon:
             ),
             on_commit=self._wake_senders,
             on_sweep=self._metrics.deliveries.swept.inc,
+            watchers=tuple(self._sides.values()),
         )
 
     def _make_senders(self, store: Store, stack: AsyncExitStack) -> list[OutboxSender]:

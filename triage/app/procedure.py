@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from triage.app.settings import Settings
@@ -13,6 +13,8 @@ from triage.library.catalogue import Library
 from triage.library.check import check_parents
 from triage.library.loader import load_library
 from triage.library.memory import Memory
+from triage.library.shadow import ShadowTool, shadow_sources
+from triage.model.decision import NodeId
 from triage.sop.load import check_sop
 from triage.sop.procedure import Sop
 from triage.sop.reading import read_file
@@ -28,6 +30,7 @@ class Procedure:
     sites: Sites | None
     library: Library | None
     findings: tuple[Finding, ...]
+    shadows: Mapping[NodeId, ShadowTool] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -36,12 +39,13 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A procedure that may be served."""
+    """A procedure that may be served. `shadows` are the versions beside it that decide nothing."""
 
     sop: Sop
     sites: Sites
     library: Library
     warnings: tuple[Finding, ...]
+    shadows: Mapping[NodeId, ShadowTool] = field(default_factory=dict)
 
 
 def check_procedure(
@@ -61,13 +65,16 @@ def check_procedure(
         return Procedure(sop=None, sites=None, library=None, findings=tuple(findings))
     sites = _sites(settings.sop.sites, sop, findings)
     findings += _undeclared_sources(sop, settings)
-    library = load_library(
-        settings.sop.library, sop, quarantined=quarantined, memory=memory, ahead=ahead
-    )
+    root, memory = settings.sop.library, memory or Memory()
+    library = load_library(root, sop, quarantined=quarantined, memory=memory, ahead=ahead)
     for finding in library.findings:
         findings.append(finding)
-    findings += check_parents(settings.sop.library, sop, library)
-    return Procedure(sop=sop, sites=sites, library=library, findings=tuple(findings))
+    findings += check_parents(root, sop, library)
+    shadows = shadow_sources(root, sop, known=memory.latest)
+    findings += shadows.findings
+    return Procedure(
+        sop=sop, sites=sites, library=library, findings=tuple(findings), shadows=shadows.tools
+    )
 
 
 def load_procedure(
@@ -94,6 +101,7 @@ def load_procedure(
         sites=procedure.sites,
         library=procedure.library,
         warnings=procedure.findings,
+        shadows=procedure.shadows,
     )
 
 

@@ -14,9 +14,11 @@ from triage.app.http.access import Gate, RequestLimit, token
 from triage.app.http.application import http_application
 from triage.app.http.dead_letters import DeadLetterServices
 from triage.app.http.decisions import ReadServices
+from triage.app.http.findings import FindingServices
 from triage.app.http.gaps import GapServices
 from triage.app.http.intake import IntakeServices
 from triage.app.http.operations import OperationServices
+from triage.app.http.shadows import ShadowServices
 from triage.app.readiness import Readiness
 from triage.app.settings import Settings
 from triage.app.sns import SnsGuard, fetch_from_aws
@@ -83,4 +85,6 @@ def application(
             gate=gate,
             clock=clock,
         ),
+        ShadowServices(shadows=store.shadows, gate=gate),
+        FindingServices(findings=store.watch, gate=gate),
     )

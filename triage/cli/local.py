@@ -17,14 +17,16 @@ from triage.adapters.store.transaction import Transaction
 from triage.app.dead_letters import Redrive, dead_letter_document, whole_document
 from triage.app.exits import Exit
 from triage.app.field_maps import field_maps
+from triage.app.findings import finding_document, finding_page
 from triage.app.gaps import group_document, not_open
 from triage.app.ledger import ledger_document
 from triage.app.settings import Settings
+from triage.app.shadows import chosen, comparison_document, not_compared, tally_document
 from triage.cli.exit_codes import CommandFailed
 from triage.cli.store_settings import store_settings
 from triage.clock import SystemClock
 from triage.model.alert import AlertId
-from triage.ports import DecisionFilter, Queue
+from triage.ports import Compared, DecisionFilter, Queue
 
 _SHOWN_IDS = 5
 _AFTER_HEX = "g"  # sorts after every hexadecimal digit
@@ -40,8 +42,8 @@ _IDS, _GAP_IDS, _DEAD_LETTER_IDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalReader:
-    """See `reading.Reader`, `GapReader` and `DeadLetterReader`. `queue` is told what is to be
-    decided again."""
+    """See `reading.Reader`, `GapReader`, `DeadLetterReader` and `ShadowReader`. `queue` is told
+    what is to be decided again."""
 
     store: Store
     settings: Settings
@@ -115,6 +117,31 @@ class LocalReader:
         return await self.store.dead_letters.discard(
             dead_letter_id, by=by, note=note, at=SystemClock().now()
         )
+
+    async def finding_page(
+        self, *, node: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        found = await self.store.watch.findings(node=node)
+        page, following = finding_page(found, kind="", cursor=cursor, limit=limit)
+        return [finding_document(one) for one in page], following
+
+    async def shadows(self, node: str) -> list[Mapping[str, Any]]:
+        return [tally_document(tally) for tally in await self.store.shadows.tallies(node)]
+
+    async def comparison_page(
+        self, node: str, *, shadow: int, active: int, result: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        tallies = await self.store.shadows.tallies(node)
+        tally = chosen(tallies, shadow=shadow, active=active)
+        if tally is None:
+            raise CommandFailed(not_compared(node, tallies), Exit.FINDINGS)
+        page = await self.store.shadows.comparison_page(
+            tally.pair,
+            result=Compared(result) if result else None,
+            cursor=cursor,
+            limit=limit,
+        )
+        return [comparison_document(one) for one in page.comparisons], page.cursor
 
     async def _beginning(self, statement: Select[Any], prefix: str) -> list[str]:
         def load(transaction: Transaction) -> list[str]:

@@ -1,4 +1,4 @@
-"""Decisions, gaps, dead letters and ledger from a store, or over HTTP from a daemon that has it."""
+"""What a store holds for people: from the store itself, or over HTTP from a daemon that has it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,29 @@ class DeadLetterReader(Protocol):
         """False when there is none."""
 
 
-class Opened(Reader, GapReader, DeadLetterReader, Protocol):
+class ShadowReader(Protocol):
+    async def shadows(self, node: str) -> list[Mapping[str, Any]]:
+        """As `ShadowLog.tallies`, each as `tally_document`."""
+
+    async def comparison_page(
+        self, node: str, *, shadow: int, active: int, result: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        """As `ShadowLog.comparison_page`, each as `comparison_document`, of the newest pair of
+        these versions. Raises CommandFailed when there is none."""
+
+
+class FindingReader(Protocol):
+    async def finding_page(
+        self, *, node: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        """The open ones, each as `finding_document`."""
+
+
+class HealthReader(GapReader, ShadowReader, FindingReader, Protocol):
+    """All that says how the tools are."""
+
+
+class Opened(Reader, DeadLetterReader, HealthReader, Protocol):
     """What stands behind any of them."""
 
 
@@ -111,6 +133,20 @@ async def dead_letter_reader(
 ) -> AsyncIterator[DeadLetterReader]:
     """As `reader`. `redrive` and `discard` are only for one that `changes`."""
     async with _opened(origin, changes=changes) as source:
+        yield source
+
+
+@asynccontextmanager
+async def shadow_reader(origin: Origin) -> AsyncIterator[ShadowReader]:
+    """As `reader`."""
+    async with _opened(origin, changes=False) as source:
+        yield source
+
+
+@asynccontextmanager
+async def health_reader(origin: Origin) -> AsyncIterator[HealthReader]:
+    """As `reader`."""
+    async with _opened(origin, changes=False) as source:
         yield source
 
 

@@ -28,8 +28,8 @@ NEWEST = 1_000  # decisions or gaps (or 200 dead letters) in which a prefix is l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteReader:
-    """See `reading.Reader`, `GapReader` and `DeadLetterReader`. Raises CommandFailed for what the
-    daemon did not or would not do."""
+    """See `reading.Reader`, `GapReader`, `DeadLetterReader` and `ShadowReader`. Raises
+    CommandFailed for what the daemon did not or would not do."""
 
     client: httpx.AsyncClient
     shown_url: str
@@ -149,6 +149,45 @@ class RemoteReader:
             return False
         self._object(reply)
         return True
+
+    async def finding_page(
+        self, *, node: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        parameters = {"limit": str(limit), "cursor": cursor, "node": node}
+        given = {name: value for name, value in parameters.items() if value}
+        document = self._object(await self._get("/api/v1/findings", given))
+        try:
+            return list(document["findings"]), str(document["cursor"])
+        except (KeyError, TypeError):
+            raise self._no_triage() from None
+
+    async def shadows(self, node: str) -> list[Mapping[str, Any]]:
+        document = self._object(await self._get("/api/v1/shadows", {"node": node} if node else {}))
+        try:
+            return list(document["shadows"])
+        except (KeyError, TypeError):
+            raise self._no_triage() from None
+
+    async def comparison_page(
+        self, node: str, *, shadow: int, active: int, result: str, cursor: str, limit: int
+    ) -> tuple[list[Mapping[str, Any]], str]:
+        parameters = {
+            "shadow": str(shadow),
+            "active": str(active),
+            "limit": str(limit),
+            "cursor": cursor,
+            "result": result,
+        }
+        given = {name: value for name, value in parameters.items() if value}
+        path = f"/api/v1/shadows/{quote(node, safe='')}/comparisons"
+        reply = await self._get(path, given, may_be_missing=True)
+        if reply.status_code == HTTPStatus.NOT_FOUND:
+            raise CommandFailed(_problem(reply) or "it has none of these", Exit.FINDINGS)
+        document = self._object(reply)
+        try:
+            return list(document["comparisons"]), str(document["cursor"])
+        except (KeyError, TypeError):
+            raise self._no_triage() from None
 
     async def _get(
         self,

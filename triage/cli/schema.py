@@ -13,6 +13,7 @@ from triage.app.golden_file import golden_schema
 from triage.app.settings import settings_schema
 from triage.cli import options
 from triage.cli.output import print_json
+from triage.maker.cases_format import cases_schema
 from triage.sop.schema import sites_schema, sop_schema
 
 application = options.application()
@@ -23,6 +24,7 @@ class SchemaName(StrEnum):
     SITES = "sites"
     CONFIG = "config"
     GOLDEN = "golden"
+    CASES = "cases"
 
 
 SCHEMAS: Mapping[SchemaName, Callable[[], dict[str, Any]]] = MappingProxyType(
@@ -31,6 +33,7 @@ SCHEMAS: Mapping[SchemaName, Callable[[], dict[str, Any]]] = MappingProxyType(
         SchemaName.SITES: sites_schema,
         SchemaName.CONFIG: settings_schema,
         SchemaName.GOLDEN: golden_schema,
+        SchemaName.CASES: cases_schema,
     }
 )
 
@@ -38,7 +41,8 @@ SCHEMAS: Mapping[SchemaName, Callable[[], dict[str, Any]]] = MappingProxyType(
 @application.command()
 def schema(
     name: Annotated[
-        SchemaName, typer.Argument(help="Of which file.", metavar="sop|sites|config|golden")
+        SchemaName,
+        typer.Argument(help="Of which file.", metavar="sop|sites|config|golden|cases"),
     ],
 ) -> None:
     """Print the JSON Schema of a file you write, for editors.

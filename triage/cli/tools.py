@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
-from triage.app.settings import Settings
-from triage.cli import options
+from triage.cli import options, shadow, tool_approval, tool_withdrawal, traces
 from triage.cli.findings import (
     counted,
     finding_document,
@@ -23,57 +17,19 @@ from triage.cli.findings import (
 )
 from triage.cli.output import busy, err, out, print_json, warn
 from triage.cli.quarantine import application as quarantine_application
+from triage.cli.tool_bench import RELOAD, Node, bench
 from triage.cli.tool_views import manifest_view, row_document, rows_table
 from triage.clock import SystemClock
-from triage.library import lifecycle, quarantine
+from triage.library import lifecycle
 from triage.library.manifest import VersionStatus
 from triage.library.overview import ToolRow
 from triage.library.policy import SOURCE_LIMIT
-from triage.model.decision import NodeId
-from triage.sop.load import load_sop
-from triage.sop.nearest import Nearest
-from triage.sop.procedure import Sop
 
 application = options.application("Look at the tools, and change which version is active.")
 application.add_typer(quarantine_application, name="quarantine")
-
-Node = Annotated[str, typer.Argument(metavar="NODE", help="The node whose tool it is.")]
-RELOAD = "a running daemon takes it up on SIGHUP or POST /-/reload"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What the commands work on."""
-
-    sop: Sop
-    root: Path
-    quarantined: Mapping[str, str]
-
-    def rows(self) -> list[ToolRow]:
-        return lifecycle.describe(self.root, self.sop, quarantined=self.quarantined)
-
-    def node(self, name: str) -> NodeId:
-        """Raises BadParameter for a node that the SOP does not have."""
-        if name in self.sop.nodes:
-            return NodeId(name)
-        advice = Nearest()(name, self.sop.nodes) or "see `triage tools list`"
-        raise typer.BadParameter(
-            f"{shown_path(self.sop.file)} has no node {name!r}: {advice}", param_hint="NODE"
-        )
-
-    def row(self, name: str) -> ToolRow:
-        node = self.node(name)
-        return next(row for row in self.rows() if row.node == node)
-
-
-def bench(config: Path) -> Bench:
-    """Raises ConfigError for a configuration, SOP or quarantine that cannot be read."""
-    settings = Settings.load(config, os.environ, read_secrets=False)
-    return Bench(
-        sop=load_sop(settings.sop.file),
-        root=settings.sop.library,
-        quarantined=quarantine.read(data_folder(settings).quarantine),
-    )
+tool_withdrawal.register(application)
+shadow.register(application)
+traces.register(application)
 
 
 @application.command("list")
@@ -186,26 +142,41 @@ def promote_tool(
 ) -> None:
     """Make a version the active one: your approval of exactly this source.
 
-    Hash and policy are verified again; the version before it becomes deprecated.
+    Hash and policy are verified again, and the version is run on the node's recorded cases in the
+    sandbox and in CPython, in a process of its own: both must say the same. The version before it
+    becomes deprecated. Where a version was made for a gap, that is closed.
 
     Exit codes: 0; 2 no such node, or no candidate; 78 it was refused, and nothing has changed.
     """
     library = bench(config)
     row = library.row(node)
     number = version if version is not None else _newest_candidate(row)
+    person = options.person(by, "--by")
+    two_persons = library.settings.make.two_persons
+    entry = lifecycle.promotable(
+        library.root, library.sop, row.node, number, by=person, two_persons=two_persons
+    )
+    tried = tool_approval.try_both(library, config, row.node, entry)
     warnings = lifecycle.promote(
         library.root,
         library.sop,
         row.node,
         number,
-        by=options.person(by, "--by"),
+        by=person,
         at=SystemClock().now(),
         note=note,
+        two_persons=two_persons,
+        sha256=entry.sha256,
     )
-    print_findings(err(), warnings)
+    print_findings(err(), [*tried, *warnings])
     before = f" in place of {row.active}" if row.active is not None else ""
     typer.echo(f"{row.node}: version {number} is active{before}")
     warn(RELOAD)
+    if entry.gap:
+        # The store's libraries, and what a gap is answered with: other commands do without.
+        from triage.cli.from_gap import close_gap
+
+        warn(close_gap(config, row.node, entry, by=person))
 
 
 @application.command("rollback")

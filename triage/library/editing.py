@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_LEFT_OUT_EMPTY = ("approver", "gap")
+_LEFT_OUT_EMPTY = ("approver", "approved_sha256", "gap")
 
 _TEMPLATE = """\
 # The versions of this node's tool. `triage tools` changes this file and keeps your comments.
@@ -62,8 +62,16 @@ class ManifestEdit:
 
     def set_active(self, version: int) -> None:
         if "active" not in self._document:
-            self._put_after_node("active = 0\n")
+            self._put_after("node", "active = 0\n")
         self._document["active"] = version
+
+    def clear_active(self) -> None:
+        self._document.remove("active")
+
+    def set_shadow(self, version: int) -> None:
+        if "shadow" not in self._document:
+            self._put_after("active" if "active" in self._document else "node", "shadow = 0\n")
+        self._document["shadow"] = version
 
     def clear_shadow(self) -> None:
         self._document.remove("shadow")
@@ -71,10 +79,12 @@ class ManifestEdit:
     def set_status(self, version: int, status: VersionStatus) -> None:
         self._table(version)["status"] = status.value
 
-    def approve(self, version: int, *, by: str, at: datetime) -> None:
-        table = self._table(version)
+    def approve(self, entry: ManifestVersion, *, by: str, at: datetime) -> None:
+        """Of exactly this content."""
+        table = self._table(entry.version)
         table["approver"] = by
         table["approved_at"] = _moment(at)
+        table["approved_sha256"] = entry.sha256
 
     def add_version(self, entry: ManifestVersion) -> None:
         fields: dict[str, Any] = {
@@ -105,7 +115,7 @@ class ManifestEdit:
         if not isinstance(history, Array) or not len(history):
             # An empty array has no line of its own to follow: `[]` becomes one a line.
             if history is None:
-                self._put_after_node("history = []\n")
+                self._put_after("node", "history = []\n")
             history = tomlkit.array()
             history.add_line(_inline(fields), indent="  ")
             history.add_line(indent="", add_comma=False)
@@ -128,10 +138,10 @@ class ManifestEdit:
                 "check the folder's permissions and the disk"
             ) from error
 
-    def _put_after_node(self, line: str) -> None:
+    def _put_after(self, key: str, line: str) -> None:
         """Give a new key its place; tomlkit would put it below the comments of what follows."""
         text = tomlkit.dumps(self._document)
-        found = re.search(r"^[ \t]*node[ \t]*=[^\n]*\n", text, re.MULTILINE)
+        found = re.search(rf"^[ \t]*{key}[ \t]*=[^\n]*\n", text, re.MULTILINE)
         if found is not None:
             self._document = tomlkit.parse(text[: found.end()] + line + text[found.end() :])
 

@@ -44,6 +44,7 @@ class Verb(StrEnum):
     DEPRECATE = "deprecate"
     RETIRE = "retire"
     SHADOW = "shadow"
+    SHADOW_STOP = "shadow_stop"
     RELEASE = "release"
 
 
@@ -66,6 +67,8 @@ class ManifestVersion(BaseModel):
     made_at: AwareDatetime
     approver: StrictStr = ""
     approved_at: AwareDatetime | None = None
+    approved_sha256: Annotated[StrictStr, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    """What was approved, empty where the approval is older than this field."""
     dynamic: StrictBool = False
     reads_parents: tuple[_Name, ...] = ()
     train_passed: _Count = 0
@@ -221,6 +224,15 @@ def _contradictions(manifest: Manifest, node: str) -> Iterator[tuple[_Loc, str, 
                 here,
                 f"version {entry.version} is active and nobody approved it",
                 "approve it with `triage tools promote`",
+            )
+        elif entry.status is VersionStatus.ACTIVE and entry.approved_sha256 not in (
+            "",
+            entry.sha256,
+        ):
+            yield (
+                here,
+                f"version {entry.version} is active, and {entry.approver} approved another source",
+                "restore the file and its sha256; then add the new source as a new version",
             )
         for kind in ("train", "heldout"):
             if getattr(entry, f"{kind}_passed") > getattr(entry, f"{kind}_total"):

@@ -20,7 +20,7 @@ class SeenField(NamedTuple):
 
     name: str
     types: tuple[str, ...]
-    count: int
+    count: int  # type: ignore[assignment]  # a field, and no longer the method of tuples
     nulls: int = 0
     low: float | None = None
     high: float | None = None
@@ -127,7 +127,8 @@ class Said(NamedTuple):
 class Made(NamedTuple):
     """How it ended. `best` is None when no round gave anything to try. `version` is the number it
     was registered under, None when a gate refused it or nobody asked. `problem` says in one line
-    why there is no candidate."""
+    why there is no candidate, or why the rounds ended early; `unavailable` that it is the model, a
+    source or the sandbox that could not be had."""
 
     node: NodeId
     best: Round | None
@@ -141,6 +142,7 @@ class Made(NamedTuple):
     seconds: float
     version: int | None = None
     problem: str = ""
+    unavailable: bool = False
 
     @property
     def passed(self) -> bool:

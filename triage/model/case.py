@@ -36,7 +36,8 @@ class LabelledCase(NamedTuple):
     nodes before. `expected` is "true", "false" or "no_data"; `subject` None where nobody said which
     asset it is about. `answers` are recorded ones: with none, the sources are asked.
 
-    `origin` says where it came from ("decision <alert id>", "file"), `by` who labelled it.
+    `origin` says where it came from ("decision <alert id>", "file"), `by` who labelled it. `split`
+    is "train" or "heldout" where a person said which, else empty: then it goes by time.
     """
 
     case_id: str
@@ -53,6 +54,7 @@ class LabelledCase(NamedTuple):
     origin: str = ""
     by: str = ""
     note: str = ""
+    split: str = ""
 
 
 def case_id(

@@ -162,10 +162,12 @@ class Purged:
     gap_cases: int = 0
     deliveries: int = 0
     events: int = 0
+    comparisons: int = 0
+    findings: int = 0
 
     @property
     def anything(self) -> bool:
-        return any((self.evidence, self.decisions, self.gap_cases, self.deliveries, self.events))
+        return self != Purged()
 
 
 class Retention(Protocol):

@@ -37,8 +37,9 @@ class Pair(NamedTuple):
 
 class Comparison(NamedTuple):
     """`active` and `shadow` are verdict documents (value, subject, explanation, clauses), `shadow`
-    with `failure` and `detail` in their place when it failed. `evidence` are digests of the answers
-    that both saw; bodies are the decision's evidence. Kept in full unless it AGREES."""
+    with `failure` and `detail` in their place when it failed; `answers` in each are the digests of
+    what it saw, and `evidence` all of them. Bodies are the decision's evidence. Kept in full unless
+    it AGREES. `other_clauses` says that value and subject agree and the clauses do not."""
 
     pair: Pair
     result: Compared
@@ -48,15 +49,18 @@ class Comparison(NamedTuple):
     active: Mapping[str, Any] = {}
     shadow: Mapping[str, Any] = {}
     evidence: tuple[str, ...] = ()
+    other_clauses: bool = False
 
 
 class Tally(NamedTuple):
-    """Counts of one pair, over all replicas. Times are aware UTC."""
+    """Counts of one pair, over all replicas. `other_clauses` of those that agree came to it by
+    other clauses. Times are aware UTC."""
 
     pair: Pair
     counts: Mapping[Compared, int]
     first_at: datetime
     last_at: datetime
+    other_clauses: int = 0
 
 
 class ComparisonPage(NamedTuple):
@@ -108,7 +112,7 @@ class WatchFinding(NamedTuple):
     detail: str
     first_at: datetime
     last_at: datetime
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # a field, and no longer the method of tuples
     evidence: Mapping[str, Any] = {}
     closed_at: datetime | None = None
 

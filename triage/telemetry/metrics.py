@@ -15,12 +15,14 @@ from triage.telemetry.decision_metrics import DecisionMetrics, NodeMetrics
 from triage.telemetry.delivery_metrics import DeliveryMetrics
 from triage.telemetry.edge_metrics import IntakeMetrics, SinkMetrics, SourceMetrics
 from triage.telemetry.fallback_metrics import FallbackMetrics
+from triage.telemetry.shadow_metrics import ShadowMetrics
 from triage.telemetry.state_metrics import (
     BuildMetrics,
     LedgerMetrics,
     RuntimeMetrics,
     ToolMetrics,
 )
+from triage.telemetry.watch_metrics import WatchMetrics
 
 __all__ = [
     "BuildMetrics",
@@ -32,9 +34,11 @@ __all__ = [
     "Metrics",
     "NodeMetrics",
     "RuntimeMetrics",
+    "ShadowMetrics",
     "SinkMetrics",
     "SourceMetrics",
     "ToolMetrics",
+    "WatchMetrics",
 ]
 
 OPENMETRICS = "application/openmetrics-text"
@@ -57,6 +61,8 @@ class Metrics:
     runtime: RuntimeMetrics
     fallback: FallbackMetrics
     deliveries: DeliveryMetrics
+    shadows: ShadowMetrics
+    watch: WatchMetrics
 
     @classmethod
     def register(
@@ -84,6 +90,8 @@ class Metrics:
             runtime=RuntimeMetrics.register(registry),
             fallback=FallbackMetrics.register(registry),
             deliveries=DeliveryMetrics.register(registry),
+            shadows=ShadowMetrics.register(registry),
+            watch=WatchMetrics.register(registry),
         )
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)

@@ -18,12 +18,23 @@ from triage.app.http.access import Gate, RequestLimit, Token
 from triage.app.http.application import http_application
 from triage.app.http.dead_letters import DeadLetterServices
 from triage.app.http.decisions import ReadServices
+from triage.app.http.findings import FindingServices
 from triage.app.http.gaps import GapServices
 from triage.app.http.intake import IntakeServices
 from triage.app.http.operations import OperationServices
+from triage.app.http.shadows import ShadowServices
 from triage.app.sections import IntakeSection
 from triage.intake.request import Parsed
-from triage.ports import AlertLog, DeadLetterLog, DecisionLog, GapLog, LedgerView, Queue
+from triage.ports import (
+    AlertLog,
+    DeadLetterLog,
+    DecisionLog,
+    GapLog,
+    LedgerView,
+    Queue,
+    ShadowLog,
+    WatchLog,
+)
 from triage.telemetry.metrics import Metrics
 
 NATIVE = {"alarm": "DiskFull", "fired_at": "2026-03-01T11:59:00Z", "site": "north", "id": "1"}
@@ -50,6 +61,8 @@ class Bench:
     ledger: LedgerView | None = None
     gaps: GapLog | None = None
     dead_letters: DeadLetterLog | None = None
+    shadows: ShadowLog | None = None
+    findings: WatchLog | None = None
     intake: IntakeSection = field(default_factory=IntakeSection)
     streams: Mapping[str, StreamSection] = field(default_factory=dict)
     metrics: Metrics = field(
@@ -111,6 +124,8 @@ class Bench:
                 gate=gate,
                 clock=self.clock,
             ),
+            ShadowServices(shadows=self.shadows or store.shadows, gate=gate),
+            FindingServices(findings=self.findings or store.watch, gate=gate),
         )
 
     async def _readiness(self) -> Mapping[str, Any]:

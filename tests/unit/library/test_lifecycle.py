@@ -88,6 +88,7 @@ def test_promote_rollback_and_what_stands_in_the_file(root: Path) -> None:
             'status = "active"',
             'approver = "ben"',
             "approved_at = 2026-01-01T00:00:00Z",
+            f'approved_sha256 = "{sha256_hex(source(2))}"',
         ]
     )
     before = text(root)

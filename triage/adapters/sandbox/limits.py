@@ -11,7 +11,8 @@ class SandboxLimits:
     host function. `suspensions` are the host calls of a session, until it begins anew.
     `result_bytes` is the most a host function may be given, or may give; what a run prints past
     `printed_bytes` is dropped. `workers` sessions at once have a process each, which is replaced
-    after `checkouts_a_worker` of them: it does not give memory back.
+    after `checkouts_a_worker` of them: it does not give memory back. `nice` is what its priority
+    is lowered by, 0 to 19, where nobody waits for what runs there.
 
     There is no limit on sleeping, because nothing sleeps: it returns at once.
     """
@@ -24,3 +25,4 @@ class SandboxLimits:
     result_bytes: int = 1 << 20
     workers: int = 2
     checkouts_a_worker: int = 50
+    nice: int = 0

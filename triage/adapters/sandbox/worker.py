@@ -117,6 +117,9 @@ async def _over(future: asyncio.Future[T]) -> None:
 def _confine(pid: int, limits: SandboxLimits) -> None:
     """Besides the interpreter's own limits, the kernel's: it writes no files, leaves no core, and
     cannot grow past what its own allocator should have refused."""
+    if limits.nice:
+        with suppress(OSError):  # it has ended, or runs at that already: a limit it is not
+            os.setpriority(os.PRIO_PROCESS, pid, limits.nice)
     if not hasattr(resource, "prlimit"):
         return
     most = limits.memory_bytes * 2 + _SPARE_BYTES

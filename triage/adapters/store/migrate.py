@@ -26,7 +26,7 @@ from triage.adapters.store.database import Database, database_at
 from triage.adapters.store.schema import COUNTER_NAMES, COUNTERS, METADATA, SECRETS
 from triage.errors import ConfigError
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """Oldest first, as in `migrations/versions`."""
 
 # As Alembic makes it.

@@ -23,6 +23,11 @@ from triage.adapters.store.purging import (
     purge_gaps,
     with_old_cases,
 )
+from triage.adapters.store.purging_watched import (
+    purge_comparisons,
+    purge_findings,
+    purge_left_over,
+)
 from triage.adapters.store.readers import Readers
 from triage.adapters.store.schema import to_us
 from triage.adapters.store.size import used_bytes
@@ -41,9 +46,9 @@ class StoreRetention:
     """See `triage.ports.Retention`.
 
     An alert that was purged and is sent again is new to the store, and decided once more. Delivery
-    keys, events and cases of gaps go by their own age, and so does what the store knows of a
-    fingerprint's episodes, once none is open and no alert is left: the next one is then the first
-    again, under an id that was used before.
+    keys, events, cases of gaps, comparisons of shadows and closed findings go by their own age, and
+    so does what the store knows of a fingerprint's episodes, once none is open and no alert is
+    left: the next one is then the first again, under an id that was used before.
     """
 
     writer: Writer
@@ -74,6 +79,7 @@ class StoreRetention:
                 gap_cases=purged.gap_cases + for_size.gap_cases,
                 deliveries=purged.deliveries + for_size.deliveries,
                 events=purged.events + for_size.events,
+                comparisons=purged.comparisons + for_size.comparisons,
             )
         return purged
 
@@ -83,9 +89,18 @@ class StoreRetention:
         events = await self._until_none(partial(purge_events, before=before))
         deliveries = await self._until_none(partial(purge_deliveries, before=before))
         gap_cases = await self._gaps(before)
+        comparisons = await self._until_none(partial(purge_comparisons, before=before))
+        findings = await self._until_none(partial(purge_findings, before=before))
+        left_over = partial(purge_left_over, before=before)
+        await self.writer.run(Simple(left_over), durable=False)
         await self._episodes(before)
         return Purged(
-            decisions=decisions, gap_cases=gap_cases, deliveries=deliveries, events=events
+            decisions=decisions,
+            gap_cases=gap_cases,
+            deliveries=deliveries,
+            events=events,
+            comparisons=comparisons,
+            findings=findings,
         )
 
     async def _larger(self, max_bytes: int) -> Purged:
@@ -125,7 +140,12 @@ class StoreRetention:
             after = decided.last or after
             discarded_after = discarded.last or discarded_after
         if after != BEFORE_ALL:
-            purged = replace(purged, gap_cases=await self._gaps(after[0]))
+            old_comparisons = partial(purge_comparisons, before=after[0])
+            purged = replace(
+                purged,
+                gap_cases=await self._gaps(after[0]),
+                comparisons=await self._until_none(old_comparisons),
+            )
         return purged
 
     async def _alerts(self, purge: Callable[..., Step], before: int) -> int:

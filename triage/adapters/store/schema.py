@@ -240,6 +240,82 @@ GAP_CASES = Table(
     Index("ix_gap_cases_at", "gap_id", "at", "alert_id"),
 )
 
+SHADOW_TALLIES = Table(
+    "shadow_tallies",
+    METADATA,
+    Column("pair_id", _TEXT, primary_key=True),
+    Column("result", _TEXT, primary_key=True),
+    Column("shard", SmallInteger, primary_key=True),
+    Column("node", _TEXT, nullable=False),
+    Column("shadow_version", Integer, nullable=False),
+    Column("shadow_sha256", _TEXT, nullable=False),
+    Column("active_version", Integer, nullable=False),
+    Column("active_sha256", _TEXT, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("other_clauses", BigInteger, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Index("ix_shadow_tallies_node", "node"),
+)
+"""Sharded as the counters are: replicas count the same pair at the same time."""
+
+SHADOW_COMPARISONS = Table(
+    "shadow_comparisons",
+    METADATA,
+    Column("pair_id", _TEXT, primary_key=True),
+    Column("alert_id", _TEXT, primary_key=True),
+    Column("result", _TEXT, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("body", LargeBinary),
+    Index("ix_shadow_comparisons_at", "at"),
+)
+_IS_KEPT = SHADOW_COMPARISONS.c.body.is_not(None)
+Index(
+    "ix_shadow_comparisons_pair",
+    SHADOW_COMPARISONS.c.pair_id,
+    SHADOW_COMPARISONS.c.at,
+    SHADOW_COMPARISONS.c.alert_id,
+    sqlite_where=_IS_KEPT,
+    postgresql_where=_IS_KEPT,
+)
+Index(
+    "ix_shadow_comparisons_result",
+    SHADOW_COMPARISONS.c.pair_id,
+    SHADOW_COMPARISONS.c.result,
+    SHADOW_COMPARISONS.c.at,
+    SHADOW_COMPARISONS.c.alert_id,
+    sqlite_where=_IS_KEPT,
+    postgresql_where=_IS_KEPT,
+)
+"""One row an alert that was compared, so that it counts once. One that agrees has no body."""
+
+WATCH_FINDINGS = Table(
+    "watch_findings",
+    METADATA,
+    Column("finding_id", _TEXT, primary_key=True),
+    Column("kind", _TEXT, nullable=False),
+    Column("node", _TEXT, nullable=False),
+    Column("subject", _TEXT, nullable=False),
+    Column("tool_sha256", _TEXT, nullable=False),
+    Column("detail", _TEXT, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("evidence", _TEXT, nullable=False),
+    Column("closed_at", BigInteger),
+    Index("ix_watch_findings_list", "closed_at", "last_at", "finding_id"),
+    Index("ix_watch_findings_node", "node", "closed_at", "last_at", "finding_id"),
+)
+
+WATCH_STATES = Table(
+    "watch_states",
+    METADATA,
+    Column("watcher", _TEXT, primary_key=True),
+    Column("node", _TEXT, primary_key=True),
+    Column("saved_at", BigInteger, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
 COUNTER_NAMES = (
     "accepted",
     "decided",

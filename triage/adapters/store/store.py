@@ -18,6 +18,8 @@ from triage.adapters.store.ledger import StoreLedgerView
 from triage.adapters.store.outbox import StoreOutbox
 from triage.adapters.store.readers import Readers
 from triage.adapters.store.retention import StoreRetention
+from triage.adapters.store.shadow_log import StoreShadowLog
+from triage.adapters.store.watch_log import StoreWatchLog
 from triage.adapters.store.work import StoreQueue
 from triage.adapters.store.writer import Writer
 from triage.errors import ConfigError, StoreError
@@ -40,6 +42,8 @@ class Store:
     outbox: StoreOutbox
     ledger: StoreLedgerView
     retention: StoreRetention
+    shadows: StoreShadowLog
+    watch: StoreWatchLog
     queue: StoreQueue
     _writer: Writer
     _resources: AsyncExitStack
@@ -118,6 +122,8 @@ class Store:
                 outbox=StoreOutbox(writer=writer, readers=readers),
                 ledger=StoreLedgerView(readers=readers),
                 retention=StoreRetention(writer=changing, readers=readers, clock=clock),
+                shadows=StoreShadowLog(writer=changing, readers=readers),
+                watch=StoreWatchLog(writer=changing, readers=readers, clock=clock),
                 queue=queue,
                 _writer=writer,
                 _resources=resources.pop_all(),

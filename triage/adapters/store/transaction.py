@@ -86,6 +86,11 @@ class Transaction:
         """Let no other transaction that locks one of the names run until this one has ended."""
         # SQLite has one writer, and BEGIN IMMEDIATE is this lock.
 
+    @property
+    def shard(self) -> int:
+        """Where this process counts: no other one counts there at the same time, but in shard 0."""
+        return self._shard
+
     def count(self, counter: str, delta: int) -> None:
         self.deltas[counter] = self.deltas.get(counter, 0) + delta
 

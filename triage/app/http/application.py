@@ -11,10 +11,12 @@ from starlette.routing import Route
 
 from triage.app.http.dead_letters import DeadLetterEndpoints, DeadLetterServices
 from triage.app.http.decisions import DecisionEndpoints, ReadServices
+from triage.app.http.findings import FindingEndpoints, FindingServices
 from triage.app.http.gaps import GapEndpoints, GapServices
 from triage.app.http.intake import IntakeEndpoint, IntakeServices
 from triage.app.http.operations import OperationEndpoints, OperationServices
 from triage.app.http.replies import HttpProblem
+from triage.app.http.shadows import ShadowEndpoints, ShadowServices
 
 
 def http_application(
@@ -23,6 +25,8 @@ def http_application(
     operations: OperationServices,
     gap_services: GapServices,
     dead_letter_services: DeadLetterServices,
+    shadow_services: ShadowServices,
+    finding_services: FindingServices,
 ) -> Starlette:
     take = IntakeEndpoint(intake)
     decisions = DecisionEndpoints(reading)
@@ -44,6 +48,10 @@ def http_application(
             Route("/api/v1/gaps/{gap_id}", gaps.one, methods=["GET"]),
             Route("/api/v1/gaps/{gap_id}/close", gaps.close, methods=["POST"]),
             *_dead_letter_routes(dead_letter_services),
+            *_shadow_routes(shadow_services),
+            Route(
+                "/api/v1/findings", FindingEndpoints(finding_services).page, methods=["GET"]
+            ),
             Route("/-/healthy", operate.healthy, methods=["GET"]),
             Route("/-/ready", operate.ready, methods=["GET"]),
             Route("/-/reload", operate.reload, methods=["POST"]),
@@ -65,6 +73,14 @@ def _dead_letter_routes(services: DeadLetterServices) -> list[Route]:
         Route(one, dead_letters.one, methods=["GET"]),
         Route(f"{one}/redrive", dead_letters.redrive, methods=["POST"]),
         Route(f"{one}/discard", dead_letters.discard, methods=["POST"]),
+    ]
+
+
+def _shadow_routes(services: ShadowServices) -> list[Route]:
+    shadows = ShadowEndpoints(services)
+    return [
+        Route("/api/v1/shadows", shadows.tallies, methods=["GET"]),
+        Route("/api/v1/shadows/{node}/comparisons", shadows.comparisons, methods=["GET"]),
     ]
 
 

@@ -1,0 +1,288 @@
+"""How soon injected changes are named, and how often something is named that was not injected."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from bench.dock import CACHE
+from bench.drift.changed import target_of
+from bench.drift.floor import DAY_S, WATCHER, Floor, Watched, floor
+from bench.drift.injections import Injection, Survey, injections
+from bench.watching import Progress, Say
+from bench.world.world import WHOLE, Extent
+from triage.adapters.memory_watch import MemoryWatchLog
+from triage.engine.engine import Decided
+from triage.model.decision import NodeId
+from triage.ports import WatchFinding, WatchKind
+
+TUNED_ON = (8101, 8102, 8103)
+"""Worlds that the monitors' figures were chosen on."""
+NEVER_TUNED_ON = (9201, 9202, 9203, 9204, 9205, 9206, 9207, 9208, 9209, 9210)
+"""Worlds that nothing was chosen on: what is reported."""
+
+EXTENT = Extent(start=WHOLE.end - 24 * DAY_S, days=24, sites=3)
+ALERTS = 2000
+"""Some 11,000 evaluations of nodes."""
+WARM = 0.7
+"""Of the alerts, before anything is changed."""
+WITHIN = 30
+EACH = 8
+
+OF_KIND: Mapping[str, frozenset[WatchKind]] = {
+    "unit": frozenset({WatchKind.VALUES_MOVED}),
+    "moved": frozenset({WatchKind.VALUES_MOVED}),
+    "renamed": frozenset({WatchKind.SCHEMA_CHANGED, WatchKind.FAILURES}),
+    "dead": frozenset({WatchKind.SOURCE_DEAD}),
+}
+
+
+class Quiet(NamedTuple):
+    """A world in which nothing was changed."""
+
+    seed: int
+    alerts: int
+    evaluations: int
+    findings: tuple[WatchFinding, ...]
+
+
+class Named(NamedTuple):
+    """One injection and one node: `after` evaluations it was named, None for not within those that
+    there were, `seen`. `at_site` counts only evaluations that the change concerned."""
+
+    injection: str
+    kind: str
+    node: NodeId
+    seen: int
+    after: int | None
+    at_site: int | None
+    finding: str
+
+
+@dataclass(slots=True)
+class Run:
+    quiet: list[Quiet] = field(default_factory=list)
+    named: list[Named] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+async def quiet(on: Floor, progress: Progress) -> Quiet:
+    """Every alert of the floor, watched from nothing."""
+    watched = Watched(on, MemoryWatchLog())
+    running = Running(watched)
+    found: list[WatchFinding] = []
+    evaluations = 0
+    async with running:
+        for done, alert in enumerate(on.alerts):
+            decided = await on.decide(alert)
+            evaluations += len(decided.decision.nodes)
+            found += await watched.see(alert, decided)
+            progress(done, len(on.alerts))
+    return Quiet(on.seed, len(on.alerts), evaluations, tuple(found))
+
+
+async def injected(
+    on: Floor, each: int, progress: Progress, say: Say, only: str = ""
+) -> list[Named]:
+    """The same floor up to a moment, then each change from there on, on its own."""
+    begin = int(len(on.alerts) * WARM)
+    log, survey = MemoryWatchLog(), Survey()
+    watched = Watched(on, log)
+    async with Running(watched):
+        for done, alert in enumerate(on.alerts[:begin]):
+            decided = await on.decide(alert)
+            survey.see(decided)
+            await watched.see(alert, decided)
+            progress(done, begin)
+    states = await log.load_state(WATCHER)
+    named: list[Named] = []
+    chosen = [one for one in injections(survey, on.seed, each=each) if only in one.change.name]
+    for number, injection in enumerate(chosen):
+        fresh = MemoryWatchLog()
+        await fresh.save_state(WATCHER, states)
+        found = await _one(on, injection, fresh, begin)
+        named += found
+        say(f"{number + 1}/{len(chosen)} {injection.change.name}: {_told(found)}")
+    return named
+
+
+async def _one(on: Floor, injection: Injection, log: MemoryWatchLog, begin: int) -> list[Named]:
+    change = injection.change
+    watched = Watched(on, log)
+    seen: dict[NodeId, int] = dict.fromkeys(injection.nodes, 0)
+    concerned: dict[NodeId, int] = dict.fromkeys(injection.nodes, 0)
+    named: dict[NodeId, Named] = {}
+    on.change(change)
+    try:
+        async with Running(watched):
+            for alert in on.reaching(injection.nodes, begin):
+                decided = await on.decide(alert)
+                for node in _evaluated(decided, injection):
+                    seen[node] += 1
+                    concerned[node] += _concerns(decided, node, injection)
+                for finding in await watched.see(alert, decided):
+                    if _names(finding, injection) and finding.node not in named:
+                        node = finding.node
+                        named[node] = Named(
+                            change.name,
+                            change.kind,
+                            node,
+                            seen.get(node, 0),
+                            seen.get(node, 0),
+                            concerned.get(node, 0),
+                            f"{finding.kind.value} {finding.subject}: {finding.detail}",
+                        )
+                if all(node in named or seen[node] >= WITHIN for node in injection.nodes):
+                    break
+    finally:
+        on.change(None)
+    return [
+        named.get(node) or Named(change.name, change.kind, node, seen[node], None, None, "")
+        for node in sorted(injection.nodes)
+    ]
+
+
+def _evaluated(decided: Decided, injection: Injection) -> list[NodeId]:
+    """Of the injection's nodes those that asked what was changed, whichever the site."""
+    return [
+        result.node
+        for result in decided.decision.nodes
+        if result.node in injection.nodes
+        and any(
+            asked.query.source == injection.change.source
+            and injection.change.target in ("", target_of(asked.query))
+            for asked in result.asked
+        )
+    ]
+
+
+def _concerns(decided: Decided, node: NodeId, injection: Injection) -> int:
+    factors = injection.change.factors
+    return int(not factors or decided.decision.site in factors)
+
+
+def _names(finding: WatchFinding, injection: Injection) -> bool:
+    """Whether the finding says which field or source it is: not only that something is wrong."""
+    if finding.kind not in OF_KIND[injection.change.kind]:
+        return False
+    said = f"{finding.subject} {finding.detail}"
+    words = injection.words
+    if finding.kind is WatchKind.FAILURES:
+        return words[-1] in finding.detail
+    return all(word in said for word in words)
+
+
+class Running:
+    """The watcher's task, as a block."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+
+    async def __aenter__(self) -> None:
+        await self._watched.begin()
+        self._task = asyncio.create_task(self._watched.watcher.run())
+
+    async def __aexit__(self, *_: object) -> None:
+        self._watched.watcher.stop()
+        await self._task
+
+
+async def measure(
+    *,
+    seeds: Sequence[int] = NEVER_TUNED_ON,
+    injected_on: int = 2,
+    extent: Extent = EXTENT,
+    alerts: int = ALERTS,
+    each: int = EACH,
+    only: str = "",
+    folder: Path = CACHE,
+    progress: Progress,
+    say: Say,
+) -> Run:
+    """False alarms on every seed, injections on the first `injected_on` of them."""
+    run, began = Run(), time.perf_counter()
+    for number, seed in enumerate(seeds):
+        say(f"seed {seed}: the world and its files")
+        async with floor(seed, extent, alerts, folder) as on:
+            if number < injected_on:
+                run.named += await injected(on, each, progress, say, only)
+            if not only:
+                one = await quiet(on, progress)
+                run.quiet.append(one)
+                say(f"seed {seed}: {one.evaluations} evaluations, {len(one.findings)} findings")
+                for finding in one.findings:
+                    say(
+                        f"  {finding.node} {finding.kind.value} {finding.subject}: {finding.detail}"
+                    )
+    run.seconds = time.perf_counter() - began
+    return run
+
+
+def figures(run: Run) -> dict[str, Any]:
+    """What `--json` writes. A node that was evaluated fewer than 30 times after a change, and not
+    named by then, counts as `too_few`, not as missed."""
+    evaluations = sum(one.evaluations for one in run.quiet)
+    false = sum(len(one.findings) for one in run.quiet)
+    return {
+        "seeds": [one.seed for one in run.quiet],
+        "tuned_on": list(TUNED_ON),
+        "evaluations": evaluations,
+        "evaluations_per_seed": [one.evaluations for one in run.quiet],
+        "false_alarms": false,
+        "false_alarms_per_seed": [len(one.findings) for one in run.quiet],
+        "false_alarms_per_10000": 10_000 * false / evaluations if evaluations else None,
+        "false_alarm_findings": [
+            f"{one.seed} {finding.node} {finding.kind.value} {finding.subject}"
+            for one in run.quiet
+            for finding in one.findings
+        ],
+        "injections": {kind: _of_kind(run.named, kind) for kind in OF_KIND},
+        "detected_within_max": max(
+            (n.after for n in run.named if n.after is not None), default=None
+        ),
+        "missed": [
+            f"{n.injection}: {n.node}" for n in run.named if n.after is None and n.seen >= WITHIN
+        ],
+        "seconds": run.seconds,
+    }
+
+
+def _of_kind(named: Sequence[Named], kind: str) -> dict[str, Any]:
+    some = [one for one in named if one.kind == kind]
+    after = [one.after for one in some if one.after is not None]
+    at_site = [one.at_site for one in some if one.at_site is not None]
+    too_few = [one for one in some if one.after is None and one.seen < WITHIN]
+    return {
+        "changes": len({one.injection for one in some}),
+        "nodes": len(some),
+        "named": len(after),
+        "named_within_30": len([n for n in after if n <= WITHIN]),
+        "too_few": len(too_few),
+        "missed": len(some) - len(after) - len(too_few),
+        "evaluations_median": median(after) if after else None,
+        "evaluations_max": max(after, default=None),
+        "at_the_site_median": median(at_site) if at_site else None,
+        "at_the_site_max": max(at_site, default=None),
+    }
+
+
+def is_right(figures: Mapping[str, Any]) -> bool:
+    rate = figures["false_alarms_per_10000"]
+    within = figures["detected_within_max"]
+    return (
+        (rate is None or rate <= 1)
+        and not figures["missed"]
+        and (within is None or within <= WITHIN)
+    )
+
+
+def _told(found: Sequence[Named]) -> str:
+    return ", ".join(
+        f"{one.node} {'after ' + str(one.after) if one.after is not None else f'not in {one.seen}'}"
+        for one in found
+    )

@@ -1,0 +1,1 @@
+"""What versions in shadow say of alerts, and what they cost them."""

@@ -1,0 +1,101 @@
+"""What looks at decisions once they are durable: built here, run by the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from triage.adapters.store import Store
+from triage.app.current import Current
+from triage.app.settings import Settings
+from triage.app.watch import watching
+from triage.evaluation.judge import Marker
+from triage.fallback.masking import Mask
+from triage.ports import Clock
+from triage.telemetry.metrics import Metrics
+from triage.trial.limits import TrialLimits
+from triage.trial.model import Trials
+from triage.watching.shadow import Shadows
+from triage.worker.worker import Watcher
+
+SHADOW_NICE = 10  # of the sandbox that shadows run in: alerts come first
+ANSWER_BYTES = TrialLimits().answer_bytes
+
+
+class Side(Watcher, Protocol):
+    """One that has work to do beside the worker."""
+
+    async def run(self) -> None:
+        """Until `stop`. Raises only for a fault of this project."""
+
+    def stop(self) -> None:
+        """Ends `run` soon, with what it has written."""
+
+
+def watchers(
+    settings: Settings,
+    *,
+    store: Store,
+    current: Current,
+    metrics: Metrics,
+    clock: Clock,
+    is_draining: Callable[[], bool],
+    marker: Marker,
+) -> Mapping[str, Side]:
+    """By the name of its task. Those that are switched off are not there. `marker` is told while a
+    tool's code runs."""
+    sides: dict[str, Side] = {}
+    if settings.shadow.enabled:
+        sides["shadows"] = Shadows(
+            tools=lambda: current.shadows,
+            trials=lambda: shadow_trials(
+                clock,
+                answer_bytes=max(
+                    (section.max_answer_bytes for section in settings.sources.values()),
+                    default=ANSWER_BYTES,
+                ),
+                mask=Mask((), settings.secrets()),
+            ),
+            log=store.shadows,
+            clock=clock,
+            metrics=metrics.shadows,
+            workers=settings.shadow.workers,
+            max_waiting=settings.shadow.max_waiting,
+        )
+    if settings.watch.enabled:
+        sides["watching"] = watching(
+            settings,
+            store=store,
+            current=current,
+            metrics=metrics.watch,
+            clock=clock,
+            is_draining=is_draining,
+            marker=marker,
+        )
+    return sides
+
+
+@asynccontextmanager
+async def shadow_trials(
+    clock: Clock, *, answer_bytes: int = ANSWER_BYTES, mask: Mask | None = None
+) -> AsyncIterator[Trials]:
+    """A sandbox of one worker process, that lets everything else go first. Closed at the end.
+    `answer_bytes` is the most that an answer may have had that was recorded."""
+    # The interpreter's library costs 20 MB, which a daemon without a shadow need not pay.
+    from triage.adapters.sandbox import MontySandbox, SandboxLimits
+    from triage.trial.trials import SandboxTrials
+
+    # An answer is a little longer as the sandbox spells it.
+    limits = SandboxLimits(workers=1, nice=SHADOW_NICE, result_bytes=2 * answer_bytes)
+    sandbox = MontySandbox(limits)
+    try:
+        await sandbox.open()
+        yield SandboxTrials(
+            sandbox,
+            limits=TrialLimits(answer_bytes=answer_bytes),
+            monotonic=clock.monotonic,
+            mask=mask,
+        )
+    finally:
+        await sandbox.close()

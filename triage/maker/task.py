@@ -1,0 +1,104 @@
+"""What a node asks of its tool, as far as the procedure says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from triage.errors import ConfigError
+from triage.model.decision import ActionId, NodeId, NodeKind
+from triage.model.question import Asker, Follower
+from triage.model.site import Site
+from triage.sop.procedure import WORDS, Param, Sop
+
+
+class SourceKind(StrEnum):
+    """What may be asked of a source."""
+
+    SERIES = "series"
+    TABLES = "tables"
+    TOOLS = "tools"
+    ANY = "any"
+    """One of somebody's own: only its answers tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """`before` are all nodes that lead here, with verdicts None; `after` is what its words lead to.
+    `readable` are the nodes whose verdict a tool may read: every way from every alarm passes them
+    first. `sites` are those of the training cases, whose facts a tool may read."""
+
+    node: NodeId
+    kind: NodeKind
+    text: str
+    text_sha256: str
+    before: tuple[Asker, ...]
+    after: tuple[Follower, ...]
+    params: Mapping[str, Param]
+    sources: Mapping[str, SourceKind]
+    readable: tuple[NodeId, ...]
+    sites: tuple[Site, ...] = ()
+
+
+def task_of(
+    sop: Sop,
+    node: NodeId,
+    *,
+    kinds: Mapping[str, SourceKind],
+    sites: Sequence[Site] = (),
+) -> Task:
+    """`kinds` of the sources; one that it does not name is ANY. Raises ConfigError for a node that
+    the SOP does not have."""
+    found = sop.nodes.get(node)
+    if found is None:
+        raise ConfigError(f"{sop.file}: the SOP has no node {node!r} — name one of its nodes")
+    return Task(
+        node=node,
+        kind=found.kind,
+        text=found.text,
+        text_sha256=found.text_sha256,
+        before=tuple(
+            Asker(parent.node, parent.text, word, None)
+            for parent in sop.nodes.values()
+            for word in WORDS
+            if node in parent.targets[word]
+        ),
+        after=tuple(
+            Follower(word, target, _text(sop, target))
+            for word in WORDS
+            for target in found.targets[word]
+        ),
+        params=sop.params,
+        sources={source: kinds.get(source, SourceKind.ANY) for source in found.sources},
+        readable=_readable(sop, node),
+        sites=tuple({site.name: site for site in sites}.values()),
+    )
+
+
+def _text(sop: Sop, target: str) -> str:
+    found = sop.nodes.get(NodeId(target))
+    return found.text if found is not None else sop.actions[ActionId(target)].text
+
+
+def _readable(sop: Sop, node: NodeId) -> tuple[NodeId, ...]:
+    """Those without which no alarm reaches the node; none for a node that no alarm reaches."""
+    if node not in _reached(sop, without=None):
+        return ()
+    return tuple(
+        other for other in sop.nodes if other != node and node not in _reached(sop, without=other)
+    )
+
+
+def _reached(sop: Sop, *, without: NodeId | None) -> set[NodeId]:
+    """Nodes that some alarm leads to, where nothing passes `without`."""
+    waiting = [entry for entries in sop.alarms.values() for entry in entries]
+    reached: set[NodeId] = set()
+    while waiting:
+        here = waiting.pop()
+        if here == without or here in reached:
+            continue
+        reached.add(here)
+        for targets in sop.nodes[here].targets.values():
+            waiting += [NodeId(target) for target in targets if target in sop.nodes]
+    return reached
