@@ -1,4 +1,9 @@
-"""Which changes are injected: chosen from what the watched nodes saw while all was well."""
+"""Which changes are injected: chosen from what the watched nodes saw while all was well.
+
+A unit changes at one site, the one that its nodes are asked about most. A level moves at every
+site, by three robust standard deviations of what the node sees there (the widest of the nodes that
+ask it). A name changes everywhere.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ from triage.watching.features import VALUE, FieldSeen, query_shape, slot_seen
 
 SIGMAS = 3.0
 UNITS = (1000.0, 0.001, 60.0)
+MOSTLY = 0.8
 LEAST_SEEN = 36  # evaluations at a site: less is within the warm-up
 NO_LABEL = frozenset({"__name__", "site"})
 IDS = frozenset({"batch_id"})
@@ -30,19 +36,28 @@ class Place(NamedTuple):
     field: str
     path: str
     levels: Mapping[str, Sequence[float]]
+    asked: Mapping[str, int]
+    """How often the field was there at all."""
 
     @property
     def sites(self) -> list[str]:
-        """Those at which it is past the warm-up."""
-        return [site for site, seen in self.levels.items() if len(seen) >= LEAST_SEEN]
+        """Those at which it is past the warm-up, and has a level more often than not."""
+        return [
+            site
+            for site, seen in self.levels.items()
+            if len(seen) >= max(LEAST_SEEN, MOSTLY * self.asked[site])
+        ]
+
+
+_Key = tuple[NodeId, str, str, str, str]
 
 
 class Survey:
     """Collects places while decisions go by."""
 
     def __init__(self) -> None:
-        self._levels: dict[tuple[NodeId, str, str, str, str], dict[str, list[float]]] = {}
-        self._fields: dict[tuple[NodeId, str, str, str, str], dict[str, list[float]]] = {}
+        self._levels: dict[_Key, dict[str, list[float]]] = {}
+        self._fields: dict[_Key, dict[str, list[float]]] = {}
         self.sources: dict[str, dict[NodeId, int]] = {}
 
     def see(self, decided: Decided) -> None:
@@ -75,10 +90,15 @@ class Survey:
                         self._levels.setdefault(key, {}).setdefault(site, []).append(field.median)
 
     def valued(self) -> list[Place]:
-        return [Place(*key, levels) for key, levels in sorted(self._levels.items())]
+        return [
+            Place(*key, levels, self._asked(key)) for key, levels in sorted(self._levels.items())
+        ]
 
     def fields(self) -> list[Place]:
-        return [Place(*key, seen) for key, seen in sorted(self._fields.items())]
+        return [Place(*key, seen, self._asked(key)) for key, seen in sorted(self._fields.items())]
+
+    def _asked(self, key: _Key) -> Mapping[str, int]:
+        return {site: len(seen) for site, seen in self._fields[key].items()}
 
 
 def _key(field: FieldSeen) -> str:
@@ -123,7 +143,7 @@ def _of_kind(kind: str, survey: Survey, seed: int) -> Iterator[Injection]:
         factors: dict[str, float] = {}
         asking = some
         if kind == "unit":
-            site = sites[int(uniform(stream(seed, "site", target, field), 0) * len(sites))]
+            site = max(sites, key=lambda one: sum(place.asked.get(one, 0) for place in some))
             factors = {site: UNITS[number % len(UNITS)]}
             asking = [place for place in some if site in place.sites]
         elif kind == "moved":

@@ -26,9 +26,11 @@ TUNED_ON = (8101, 8102, 8103)
 NEVER_TUNED_ON = (9201, 9202, 9203, 9204, 9205, 9206, 9207, 9208, 9209, 9210)
 """Worlds that nothing was chosen on: what is reported."""
 
-EXTENT = Extent(start=WHOLE.end - 24 * DAY_S, days=24, sites=3)
-ALERTS = 2000
-"""Some 11,000 evaluations of nodes."""
+EXTENT = Extent(start=WHOLE.end - 20 * DAY_S, days=20, sites=3)
+"""Fewer than three weeks, so that no node comes by its usual days in the midst of it: what it is
+then asked to judge by would change, and rightly be named."""
+ALERTS = 2600
+"""Some 10,500 evaluations of nodes."""
 WARM = 0.7
 """Of the alerts, before anything is changed."""
 WITHIN = 30

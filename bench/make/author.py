@@ -125,10 +125,17 @@ def read_bugs(file: Path) -> Bugs:
 
 
 def all_names(sources: Iterable[str]) -> frozenset[str]:
-    """Every name of the data that some tool knows: no guess may happen to be right."""
+    """Every name of the data that some tool knows, and every other text in it: no guess may happen
+    to be right, or be taken for something else."""
     names: set[str] = set()
     for source in sources:
-        names |= {hole.name for hole in holes_of(ast.parse(source))}
+        tree = ast.parse(source)
+        names |= {hole.name for hole in holes_of(tree)}
+        names |= {
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
     return frozenset(names)
 
 
@@ -158,9 +165,7 @@ def _common(cases: Sequence[Shown]) -> list[str]:
     cells = Counter((case.expected, case.predicted) for case in cases)
     lines = []
     for (expected, predicted), count in cells.most_common(3):
-        these = [
-            case for case in cases if (case.expected, case.predicted) == (expected, predicted)
-        ]
+        these = [case for case in cases if (case.expected, case.predicted) == (expected, predicted)]
         if predicted == FAILED:
             lines.append(f"{count} cases failed, the first with {these[0].failure}.")
             continue

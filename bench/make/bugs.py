@@ -102,8 +102,10 @@ def _small(clause: SaidClause) -> bool:
 
 def _one_sided(case: Shown) -> bool:
     """All clauses speak for what was predicted: the one that would not is missing."""
-    return turned(case) and bool(case.clauses) and all(
-        clause.holds is (case.predicted == "true") for clause in case.clauses
+    return (
+        turned(case)
+        and bool(case.clauses)
+        and all(clause.holds is (case.predicted == "true") for clause in case.clauses)
     )
 
 
@@ -134,7 +136,6 @@ REVEALED_BY: Mapping[str, Revealed] = {
     "clause dropped": _one_sided,
     "any_of flipped": _mixed,
     "carry removed": misjudged,
-    "end shifted by the lag": misjudged,
     "a week fewer": misjudged,
     "scope ignored": _scope,
     "kind of entity ignored": _scope,
@@ -220,6 +221,4 @@ def apart(subject: Subject, one: Change, other: Change) -> bool:
 
 def drawn(node: str, seed: int, bugs: Sequence[FoundBug]) -> list[FoundBug]:
     """In an order that hangs on node and seed alone."""
-    return sorted(
-        bugs, key=lambda one: sha256(f"{seed}/{node}/{one.bug}".encode()).digest()
-    )
+    return sorted(bugs, key=lambda one: sha256(f"{seed}/{node}/{one.bug}".encode()).digest())

@@ -89,7 +89,7 @@ async def chosen_bugs(
             break
         if not all(_go_together(subject, found, other) for other in chosen):
             continue
-        if not _is_seen_through_quirks(source.text, sop.params, found.bug):
+        if not seen_through_quirks(source.text, sop.params, found.bug):
             continue
         if await _is_shown(runner, node, source, cases, sop, found.bug):
             chosen.append(found)
@@ -110,7 +110,7 @@ def _go_together(subject: Subject, one: FoundBug, other: FoundBug) -> bool:
     return one.bug.operator != other.bug.operator and apart(subject, one.change, other.change)
 
 
-def _is_seen_through_quirks(source: str, params: Mapping[str, Param], bug: Bug) -> bool:
+def seen_through_quirks(source: str, params: Mapping[str, Param], bug: Bug) -> bool:
     """Whether what is missing can be told from the code, whatever else is missing: a bug may take
     out the very line that deals with a quirk."""
     known = Known(source, params, bugs=[bug])

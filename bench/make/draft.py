@@ -70,9 +70,7 @@ class Known:
         text = evidence.text
         return State(
             holes=frozenset(
-                hole
-                for hole in (self.holes if whole else state.holes)
-                if not is_seen(hole, text)
+                hole for hole in (self.holes if whole else state.holes) if not is_seen(hole, text)
             ),
             quirks=frozenset(
                 quirk.name
@@ -104,9 +102,7 @@ class Known:
         for hole in holes:
             unfill(tree, hole, self._guesses[hole])
         plain = ast.unparse(tree)
-        quirks = frozenset(
-            quirk.name for quirk in self.quirks if not quirk.spoil(ast.parse(plain))
-        )
+        quirks = frozenset(quirk.name for quirk in self.quirks if not quirk.spoil(ast.parse(plain)))
         for bugs in _subsets(self.bugs):
             # A bug may have taken out what would deal with a quirk.
             state = State(quirks=quirks, bugs=frozenset(bugs))
@@ -116,6 +112,4 @@ class Known:
 
 
 def _subsets(bugs: Sequence[Bug]) -> list[tuple[Bug, ...]]:
-    return list(
-        chain.from_iterable(combinations(bugs, size) for size in range(len(bugs) + 1))
-    )
+    return list(chain.from_iterable(combinations(bugs, size) for size in range(len(bugs) + 1)))

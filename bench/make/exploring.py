@@ -186,9 +186,7 @@ def _tables(tree: ast.Module) -> dict[str, list[str]]:
     texts = [
         node.value
         for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and "SELECT" in node.value
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "SELECT" in node.value
     ]
     compared = {
         node.left.slice.value
@@ -221,7 +219,9 @@ def _tables(tree: ast.Module) -> dict[str, list[str]]:
 def _asking(tree: ast.Module) -> ast.Module:
     """The file without `evaluate` and what only that needs."""
     functions = {
-        one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        one.name: one
+        for one in tree.body
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     wanted = {"queries"}
     while True:

@@ -73,7 +73,8 @@ def is_seen(hole: Hole, text: str) -> bool:
         case "family":
             first, last = map(re.escape, hole.name.split("*"))
             return re.search(rf"(?<!\w){first}\w+{last}(?!\w)", text) is not None
-        case "word":
+        case "word" | "call":
+            # A tool of a server is a host function under its source's name.
             return re.search(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])", text) is not None
         case "value":
             squeezed = re.sub(r"(?<=\w)[ _-](?=\w)", "", text)
@@ -157,7 +158,7 @@ def _of_values(nodes: list[ast.expr]) -> Iterator[Place]:
     for node in nodes:
         for one in node.elts if isinstance(node, ast.Tuple) else [node]:
             if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                if _NAME.fullmatch(one.value):
+                if _NAME.fullmatch(one.value) and not one.value.startswith(PREFIX):
                     yield Place(Hole("value", one.value), partial(_set_value, one))
 
 

@@ -106,9 +106,7 @@ def _dearest_first(nodes: Collection[str]) -> list[str]:
     return sorted(nodes, key=lambda node: (node in CHEAP, node))
 
 
-def _made(
-    plan: Plan, wanted: Sequence[str], processes: int
-) -> Iterator[dict[str, dict[str, Any]]]:
+def _made(plan: Plan, wanted: Sequence[str], processes: int) -> Iterator[dict[str, dict[str, Any]]]:
     """By node, as batches end."""
     batches = [wanted[begin : begin + BATCH] for begin in range(0, len(wanted), BATCH)]
     if processes == 1:
@@ -230,8 +228,7 @@ def _figures(
             "improved_nodes": [
                 node
                 for node, one in sorted(found.items())
-                if one["runs"][IGNORING]["heldout_pass_rate"]
-                > one["runs"][IGNORING]["pass_at_1"]
+                if one["runs"][IGNORING]["heldout_pass_rate"] > one["runs"][IGNORING]["pass_at_1"]
             ],
             "improves": ignoring["heldout_pass_rate"] > ignoring["pass_at_1"],
             "full_improves": full["heldout_pass_rate"] > full["pass_at_1"],

@@ -11,7 +11,7 @@ from bench.cases.tool_sources import ToolSource
 from bench.make.casework import spread
 from bench.make.workshop import MASK, CaseSettings, Model, RememberedTrials, Workshop
 from triage.maker.gates import ActiveVersion, CandidateGates
-from triage.maker.loop import Collector, Gates, MakeRequest, Maker
+from triage.maker.loop import Collector, Gates, Maker, MakeRequest
 from triage.maker.model import CaseTrace, Made, Score, SeenAnswer
 from triage.maker.scoring import score
 from triage.maker.seen import seen

@@ -158,9 +158,7 @@ def _spoil_units(key: str, unit: str, tree: ast.Module) -> bool:
 
 
 def _units_shown(key: str, unit: str, evidence: Evidence) -> bool:
-    return any(
-        unit == one and key in ("", name) for name, one in evidence.units
-    )
+    return any(unit == one and key in ("", name) for name, one in evidence.units)
 
 
 # --- what stands for no figure ----------------------------------------------------------------
@@ -249,13 +247,16 @@ def _null_key(node: ast.AST) -> str:
     """The field in `x["key"] is None`, `… is not None` or `x["key"] or …`; empty for other code.
     What `max` of no rows gives is known without having been seen."""
     match node:
-        case ast.Compare(
-            left=ast.Subscript(slice=ast.Constant(value=str(key))),
-            ops=[ast.Is() | ast.IsNot()],
-            comparators=[ast.Constant(value=None)],
-        ) | ast.BoolOp(
-            op=ast.Or(),
-            values=[ast.Subscript(slice=ast.Constant(value=str(key))), ast.Constant()],
+        case (
+            ast.Compare(
+                left=ast.Subscript(slice=ast.Constant(value=str(key))),
+                ops=[ast.Is() | ast.IsNot()],
+                comparators=[ast.Constant(value=None)],
+            )
+            | ast.BoolOp(
+                op=ast.Or(),
+                values=[ast.Subscript(slice=ast.Constant(value=str(key))), ast.Constant()],
+            )
         ):
             return "" if key in ("latest", "closed_utc") else key
     return ""
@@ -334,7 +335,9 @@ def _code_shown(evidence: Evidence) -> bool:
 def _words_shown(evidence: Evidence) -> bool:
     return any(
         field.name.endswith("status")
-        and any(one != one.lower() or " " in one for one in re.findall(r'"([^"]*)"', field.examples))
+        and any(
+            one != one.lower() or " " in one for one in re.findall(r'"([^"]*)"', field.examples)
+        )
         for field in evidence.fields("rows", "json")
     )
 

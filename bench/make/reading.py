@@ -24,7 +24,9 @@ _LINE = re.compile(
     r"|predicted subject|predicted|explanation):(?: (.*))?$"
 )
 _CLAUSE = re.compile(r"^- (.*): (\S+) (>=|<=|==|!=|>|<) (\S+)(?: (.+?))? -> (true|false|null)$")
-_ANSWER = re.compile(r"^answer(?: \d+)?: (?:failed: (?P<failure>.*)|(?:(?P<size>\d+) (?P<kind>\w+))?.*)$")
+_ANSWER = re.compile(
+    r"^answer(?: \d+)?: (?:failed: (?P<failure>.*)|(?:(?P<size>\d+) (?P<kind>\w+))?.*)$"
+)
 _STEP = re.compile(r"\b(?:step|sample every) (\S+) s\b")
 _DOUBLED = re.compile(r"\b(\d+)(?: of them)? doubled\b")
 _TYPE = re.compile(r"local timestamp|[\w-]+")

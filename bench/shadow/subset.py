@@ -115,6 +115,7 @@ class _Beside:
             log=store.shadows,
             clock=clock,
             metrics=metrics.shadows,
+            linger_s=0.0,
         )
         running = asyncio.create_task(shadows.run())
         try:

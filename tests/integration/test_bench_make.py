@@ -37,7 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> DockFiles:
 @pytest.fixture
 def plan(files: DockFiles, monkeypatch: pytest.MonkeyPatch) -> Iterator[measuring.Plan]:
     monkeypatch.setattr(measuring, "CaseStore", FewCases)
-    yield measuring.Plan(
+    return measuring.Plan(
         seed=SEED,
         extent=EXTENT,
         folder=files.warehouse.parent,
@@ -50,9 +50,7 @@ def plan(files: DockFiles, monkeypatch: pytest.MonkeyPatch) -> Iterator[measurin
 @pytest.mark.timeout(300)  # the small dock is built first
 def test_all_runs_of_two_nodes(plan: measuring.Plan) -> None:
     told: list[tuple[int, int]] = []
-    found = measuring.measure(
-        plan, nodes=NODES, progress=lambda done, of: told.append((done, of))
-    )
+    found = measuring.measure(plan, nodes=NODES, progress=lambda done, of: told.append((done, of)))
     assert told == [(0, 2), (2, 2)]
     assert set(found["ablations"]) == set(ABLATIONS)
     for name, run in found["ablations"].items():

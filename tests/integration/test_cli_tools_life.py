@@ -10,10 +10,12 @@ import orjson
 import pytest
 
 from tests.command_line import ALERT, TOML, TOOL, Ended, make_project, triage
+from triage.library.lifecycle import add_version
 from triage.maker.cases_file import case_line
 from triage.model.case import LabelledCase, RecordedAnswer, case_id, recorded
 from triage.model.decision import NodeId
 from triage.model.query import encode_answer
+from triage.sop.load import load_sop
 from triage.tool_api import rows
 
 AT = datetime(2026, 6, 1, 12, 31, tzinfo=UTC)
@@ -159,6 +161,25 @@ def test_a_file_changed_after_it_was_added_is_not_promoted(project: Path) -> Non
         assert "is not what was approved" in refused.err
 
 
+def test_a_gap_that_cannot_be_closed_is_said(project: Path) -> None:
+    """The promotion stands: it is done already."""
+    sop = load_sop(project / "sop.yaml")
+    add_version(
+        project / "tools_lib",
+        sop,
+        NodeId("obs_deep"),
+        TOOL.replace("jobs wait", "are waiting").encode(),
+        maker="ann",
+        at=AT,
+        gap="0a1b2c3d4e5f",
+    )
+    promoted = tools(project, "promote", "obs_deep", "--by", "bob")
+    assert promoted.code == 0, promoted.err
+    assert "gap 0a1b2c3d4e5f stays open" in promoted.err
+    assert "triage gaps close 0a1b2c3d4e5f" in promoted.err
+    assert tools(project, "show", "obs_deep", "--json").json["active"] == 2
+
+
 # --- out of use --------------------------------------------------------------------------------
 
 
@@ -211,7 +232,7 @@ def test_the_active_version_is_retired_only_on_purpose(project: Path) -> None:
         ("deprecate obs_deep 9", 78, "there is no version 9"),
         ("retire obs_deep 9", 78, "there is no version 9"),
         ("retire obs_depe 1", 2, "did you mean `obs_deep`?"),
-        ("retire obs_deep 0", 2, "0 is not in the range"),
+        ("retire obs_deep 0", 2, "should be greater than or equal to 1"),
     ],
 )
 def test_mistakes(project: Path, args: str, code: int, says: str) -> None:

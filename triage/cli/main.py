@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "doctor": "Find what is wrong with the tools that are at work.",
         "retest": "Try the active tools on their cases again.",
         "tools": "Look at the tools, and change which version is active.",
-        "make": "Make a tool for a node, from its text, traces and labelled cases.",
+        "make": "Make a tool for a node from its text and labelled cases.",
         "ledger": "Count what was accepted and what became of it.",
         "db": "See and upgrade the schema of the store.",
         "schema": "Print the JSON Schema of a file you write, for editors.",

@@ -93,7 +93,7 @@ def make(
     as_json: options.Json = False,
     config: options.Config = options.CONFIG,
 ) -> None:
-    """Make a tool for a node: from its text, traces and labelled cases to a tested candidate.
+    """Make a tool for a node from its text and labelled cases.
 
     The model's code runs in the sandbox only. It is tested on the node's training cases, repaired,
     tested on the held-out cases, and put to the gates; when all let it pass it becomes a version

@@ -107,8 +107,8 @@ class Maker:
                     self._told("checking the gates")
                     gates = await self._gates.check(best.candidate, best.score, heldout)
         except (ModelFailed, SandboxFailed, SourceFailed) as error:
-            # No gate was passed that was not checked.
-            best, gates = best or best_of(making.rounds), []
+            # Without gates: none was passed that was not checked.
+            best = best or best_of(making.rounds)
             problem, unavailable = str(error), True
         if best is None and not problem:
             problem = making.rounds[-1].refused if making.rounds else "no reply came"

@@ -26,7 +26,7 @@ from typing import Any
 
 from triage.fallback.masking import Mask
 from triage.maker.model import SeenAnswer, SeenField
-from triage.maker.seen_fields import MORE, NUMBER, fields_of, spelled
+from triage.maker.seen_fields import MORE, NUMBER, edges, fields_of, spelled
 from triage.maker.seen_paths import doubled, leaves
 from triage.maker.seen_text import described
 from triage.model.query import Query, Reading, Series, decode_answer, query_document
@@ -214,11 +214,13 @@ def _times(answer: Sequence[Series], end: float) -> Iterator[SeenField]:
 
 
 def _drops(answer: Sequence[Series], selector: str) -> Iterator[SeenField]:
-    """Where what mostly rises goes down: a counter that was reset, or that wrapped."""
+    """Where what mostly rises goes down: a counter that was reset, or that wrapped. From a value at
+    the edge, which is no count, nothing goes down."""
     rises = 0
     drops: list[tuple[float, float]] = []
+    apart = {value for value, _ in edges(Counter(_finite(answer)))}
     for one in answer:
-        finite = [value for value in one.values if isfinite(value)]
+        finite = [value for value in _finite([one]) if value not in apart]
         rises += sum(after > before for before, after in pairwise(finite))
         drops += [(before, after) for before, after in pairwise(finite) if after < before]
     named = selector.partition("{")[0].strip().endswith(COUNTERS)
@@ -240,6 +242,10 @@ def _drops(answer: Sequence[Series], selector: str) -> Iterator[SeenField]:
         high=max(before for before, _ in drops),
         examples=tuple(examples),
     )
+
+
+def _finite(answer: Sequence[Series]) -> list[float]:
+    return [value for one in answer for value in one.values if isfinite(value)]
 
 
 def _bounded(fields: Sequence[SeenField], more: int = 0) -> tuple[SeenField, ...]:

@@ -203,8 +203,6 @@ def _telling(numbers: Counter[float], most: int) -> list[float]:
 def _different(texts: Counter[str], most: int) -> list[str]:
     """One of each form first, so that a second spelling of the same thing is seen; the earliest
     and the latest of times; then in the order they came."""
-    if len(texts) <= most:
-        return list(texts)
     if most <= 0:
         return []
     moments = sorted(text for text in texts if kind_of_text(text) != TEXT)

@@ -213,7 +213,7 @@ class Exchange:
             "queries": MAX_QUERIES,
         }
 
-    def _check(self, kinds: Any) -> None:
+    def _check(self, kinds: Any) -> Document:
         """`kinds` are the types of `queries` and `evaluate` once the file has loaded."""
         self._loaded = True
         queries, evaluate = kinds
@@ -222,8 +222,9 @@ class Exchange:
         elif queries != _FUNCTION and not self._shared.candidate.dynamic:
             problem = ToolFailed(ToolFailure.INVALID_QUERIES, "`queries` is not a function")
         else:
-            return
+            return {}
         self.broken = outcome.failed(problem, self._shared.mask)
+        return {}
 
     async def _next(self, said: Any) -> Document | None:
         """The setting after the one that `said` ends, None when the run is to end."""

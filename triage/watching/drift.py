@@ -5,7 +5,8 @@ state and raise the same alarms, also when it was stored and loaded in between.
 
 What is watched, and from when on (the warm-up, in evaluations that found something):
 
-- a figure of the values (their middle, nulls, samples per second): 36 at the same site;
+- a figure of the values (their middle, nulls, samples per second): 36 at the same site, over
+  three days of alert time at least;
 - fields and types that were always or never there: 24 at the same site;
 - shares (verdicts, failures, empty answers, refused queries): 36 of the node, or at the site;
 - a source that does not answer: DEAD evaluations in a row, from the first on.
@@ -17,6 +18,7 @@ held for some 400 evaluations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any, NamedTuple, Self
 
 import orjson
@@ -33,10 +35,12 @@ __all__ = ["Alarm", "Change", "NodeDrift"]
 
 FORMAT = 1
 DEAD = 5  # evaluations in a row whose source did not answer
-SAME_S = 4 * 3600.0
+SAME_S = 2 * 3600.0
 """Seconds of alert time after which an evaluation at a site is wholly new. What is asked sooner
 sees much of the same hours, the same shift and the same faults, and counts for less."""
-LEAST_WEIGHT = 0.2
+FAULT_S = 24 * 3600.0
+"""The same for verdicts: a fault on the floor, which is what verdicts are about, may last a day."""
+LEAST_WEIGHT = 0.3
 """Of an evaluation at the same instant as the one before: a change in the middle of a storm of
 alerts is seen during the storm."""
 
@@ -94,9 +98,10 @@ class NodeDrift:
         if seen.tool_sha256 and seen.tool_sha256 != self.tool_sha256:
             self.tool_sha256, self._words = seen.tool_sha256, _new_words()
         self.evaluations += 1
-        weight = self._weight(seen)
+        since_s = self._since_s(seen)
+        weight = _weight(since_s, SAME_S)
         for word, share in self._words.items():
-            share.see(_is(word, seen), weight)
+            share.see(_is(word, seen), _weight(since_s, FAULT_S) if word in WORDS else weight)
         if seen.failure:
             self._reason = f"{seen.failure}: {seen.detail}" if seen.detail else seen.failure
         self._count_dead(seen.slots)
@@ -107,18 +112,17 @@ class NodeDrift:
                     self.left_out += 1
                     continue
                 drift = self._slots[slot.slot] = SlotDrift(slot.slot)
-            drift.see(slot, seen.site, weight)
+            drift.see(slot, seen.site, seen.at.timestamp(), weight)
         return self._changed()
 
-    def _weight(self, seen: NodeSeen) -> float:
+    def _since_s(self, seen: NodeSeen) -> float:
+        """Between this evaluation and the one before at its site."""
         at = seen.at.timestamp()
         before = self._last_at.get(seen.site)
         if before is None and len(self._last_at) >= MAX_SITES:
             self._last_at.pop(next(iter(self._last_at)))
         self._last_at[seen.site] = at
-        if before is None:
-            return 1.0
-        return max(LEAST_WEIGHT, min(1.0, abs(at - before) / SAME_S))
+        return inf if before is None else abs(at - before)
 
     def _count_dead(self, slots: tuple[SlotSeen, ...]) -> None:
         """A source is silent in an evaluation when none of its queries was answered."""
@@ -233,6 +237,10 @@ class NodeDrift:
             alarm = Alarm(WatchKind(kind), subject, detail, evidence)
             made.open[alarm.kind, subject] = alarm
         return made
+
+
+def _weight(since_s: float, new_s: float) -> float:
+    return max(LEAST_WEIGHT, min(1.0, since_s / new_s))
 
 
 def _new_words() -> dict[str, Share]:

@@ -30,6 +30,8 @@ MOST = ALARM + 4.0
 LEAST = 24
 """Observations that a monitor learns from before it speaks: its warm-up, with LAG more."""
 
+LEAST_S = 3 * 86_400.0
+
 KEPT = 64
 """Past observations that a reference holds: from the first, in equal shares of the past but for
 what is older than some MEMORY."""
@@ -38,8 +40,10 @@ LAG = 12
 itself usual before it is seen."""
 MEMORY = 1024
 
-BEYOND = 0.7
+BEYOND = 0.6
 """The bet on a value beyond all that the reference holds."""
+FAR = 5.0
+"""Log of the most that such a bet is raised by for how far beyond it is."""
 POWER = 0.35
 """The exponent of the bet on merely unusual ones: E = POWER * p ** (POWER - 1), the power
 calibrator (Vovk, Wang, "E-values: calibration, combination and applications", 2021)."""
@@ -51,6 +55,8 @@ USUAL_AFTER = 400
 
 STAKES = (0.5, 0.95)
 """Where a share is bet to have gone to, of the way from its upper limit to 1."""
+LEAST_LIMIT = 0.05
+"""What was never so for long may still be so once for some hours: a fault that is seldom."""
 LIMIT_Z = 2.0
 """Of the upper confidence limit of a share: Wilson's, one side, 97.7 %."""
 
@@ -97,13 +103,25 @@ class Gathering:
 
 
 class Reference:
-    """What an observation is compared with: up to KEPT of those that are more than LAG old."""
+    """What an observation is compared with: up to KEPT of those that are more than LAG old.
 
-    __slots__ = ("_taken", "kept", "newest")
+    It is ready when it holds LEAST, and has been taught for LEAST_S: a day and a night are not yet
+    all that is usual.
+    """
+
+    __slots__ = ("_since", "_taken", "_until", "kept", "newest")
 
     def __init__(
-        self, kept: Sequence[float] = (), newest: Sequence[float] = (), taken: int = 0
+        self,
+        kept: Sequence[float] = (),
+        newest: Sequence[float] = (),
+        taken: int = 0,
+        *,
+        since: float = inf,
+        until: float = -inf,
     ) -> None:
+        """`since` and `until` are seconds since the epoch, of all that it was taught."""
+        self._since, self._until = since, until
         self.kept = list(kept)
         self.newest = list(newest)
         """The last LAG at most, oldest first."""
@@ -111,10 +129,12 @@ class Reference:
 
     @property
     def ready(self) -> bool:
-        return len(self.kept) >= LEAST
+        return len(self.kept) >= LEAST and self._until - self._since >= LEAST_S
 
-    def learn(self, value: float) -> None:
-        """`value` becomes part of the past once LAG more have come."""
+    def learn(self, value: float, at: float) -> None:
+        """`value` becomes part of the past once LAG more have come. `at` is seconds since the
+        epoch."""
+        self._since, self._until = min(at, self._since), max(at, self._until)
         self.newest.append(value)
         if len(self.newest) > LAG:
             self._keep(self.newest.pop(0))
@@ -126,6 +146,7 @@ class Reference:
     def forget(self) -> None:
         """Start anew."""
         self.kept, self.newest, self._taken = [], [], 0
+        self._since, self._until = inf, -inf
 
     def _keep(self, value: float) -> None:
         """Reservoir sampling (Vitter's algorithm R), with a hash of the count for chance, so that
@@ -146,6 +167,12 @@ class Reference:
             sum(1 for one in self.kept if one <= value),
         )
 
+    def ranges_beyond(self, value: float, least: float) -> float:
+        """How far `value` is outside of the reference, in the width of its range or in `least`; 0
+        within it."""
+        low, high = min(self.kept), max(self.kept)
+        return max(0.0, value - high, low - value) / max(least, high - low)
+
     def middle(self) -> float:
         return median(self.kept)
 
@@ -155,21 +182,35 @@ class Reference:
         return max(least, 1.4826 * median([abs(one - middle) for one in self.kept]))
 
     def document(self) -> list[Any]:
-        return [self.kept, self.newest, self._taken]
+        times = [self._since, self._until] if self._taken or self.newest else [None, None]
+        return [self.kept, self.newest, self._taken, *times]
 
     @classmethod
     def of(cls, document: Sequence[Any]) -> Self:
-        kept, newest, taken = document
-        return cls([float(one) for one in kept], [float(one) for one in newest], int(taken))
+        kept, newest, taken, since, until = document
+        return cls(
+            [float(one) for one in kept],
+            [float(one) for one in newest],
+            int(taken),
+            since=inf if since is None else float(since),
+            until=-inf if until is None else float(until),
+        )
 
 
-def rank_bets(at_least: int, kept: int) -> tuple[float, float]:
+def rank_bets(at_least: int, kept: int, ranges: float = 0.0) -> tuple[float, float]:
     """Log E of an observation that `at_least` of `kept` past ones reach: the bet that it is beyond
     them all, and the bet that it is unusual. p = (1 + at_least) / (1 + kept) is a conformal p-value
     (Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005): ties count against
-    the alarm. k new ones in a row beyond kept ones have a chance of 1 / C(kept + k, k)."""
+    the alarm. k new ones in a row beyond kept ones have a chance of 1 / C(kept + k, k).
+
+    `ranges` is how far beyond them it is, in the width of their range. A bet is raised by
+    exp(ranges - 1) where that is more than 1: its mean then is 1.14 at the most for tails that fall
+    as an exponential of half the range, or faster, which BEYOND leaves room for."""
     share = 1 / (kept + 1)
-    beyond = log(BEYOND / share) if at_least == 0 else log((1 - BEYOND) / (1 - share))
+    if at_least == 0:
+        beyond = log(BEYOND / share) + min(FAR, max(0.0, ranges - 1))
+    else:
+        beyond = log((1 - BEYOND) / (1 - share))
     p = (1 + at_least) / (1 + kept)
     return beyond, log(POWER) + (POWER - 1) * log(p)
 
@@ -217,7 +258,7 @@ class Share:
 
     def see(self, hit: bool, weight: float) -> None:
         if self.count >= LEAST:
-            limit = upper_limit(self.hits, self.count)
+            limit = max(LEAST_LIMIT, upper_limit(self.hits, self.count))
             targets = [limit + (1 - limit) * stake for stake in STAKES]
             self.gathering.bet(
                 [log(t / limit) if hit else log((1 - t) / (1 - limit)) for t in targets], weight

@@ -17,6 +17,7 @@ from triage.watching.drift_evidence import (
 
 CALM = 8  # observations in a row within what is usual, after which a figure is back
 WITHIN = 0.05  # of the reference, on either side of such an observation
+LEAST_RANGE = 6.0  # of the least standard deviations
 LEAST_EFFECT = 2.0  # robust standard deviations
 
 
@@ -33,20 +34,22 @@ class Figure(NamedTuple):
 FIGURES: Mapping[str, Figure] = {
     # log10 of the median magnitude: the least effect is a tenth.
     "level": Figure(WatchKind.VALUES_MOVED, 0.02, up=True, down=True),
-    # The share of null, NaN and sentinels.
-    "nulls": Figure(WatchKind.NULLS, 0.05, up=True, down=False),
-    # log10 of the samples per second.
-    "rate": Figure(WatchKind.GAPS, 0.04, up=False, down=True),
+    # The share of null, NaN and sentinels: the least effect is four in ten.
+    "nulls": Figure(WatchKind.NULLS, 0.2, up=True, down=False),
+    # log10 of the samples per second: the least effect is a half. Of what is only written when it
+    # changes there is more or less from hour to hour.
+    "rate": Figure(WatchKind.GAPS, 0.15, up=False, down=True),
 }
 
 
 class Ranked(NamedTuple):
-    """One observation among the past ones of its site. `effect` is in robust standard deviations
-    from their middle."""
+    """One observation among the past ones of its site. `ranges` is how far it is outside of them,
+    in widths of their range; `effect` is in robust standard deviations from their middle."""
 
     at_least: int
     at_most: int
     kept: int
+    ranges: float
     effect: float
 
 
@@ -69,9 +72,9 @@ class Moved:
     def see(self, figure: Figure, ranked: Ranked, weight: float) -> bool:
         """Whether an alarm ended because it has become usual: its reference is of no use."""
         if figure.up:
-            self._up.bet(rank_bets(ranked.at_least, ranked.kept), weight)
+            self._up.bet(rank_bets(ranked.at_least, ranked.kept, ranked.ranges), weight)
         if figure.down:
-            self._down.bet(rank_bets(ranked.at_most, ranked.kept), weight)
+            self._down.bet(rank_bets(ranked.at_most, ranked.kept, ranked.ranges), weight)
         self.newest = [*self.newest, ranked.effect][-LAG:]
         if self.open:
             return self._may_end(ranked)
@@ -120,21 +123,24 @@ class SiteFigure:
         self.reference = Reference()
         self.moved = Moved()
 
-    def see(self, figure: Figure, value: float, weight: float, *, learn: bool) -> Ranked | None:
+    def see(
+        self, figure: Figure, value: float, at: float, weight: float, *, learn: bool
+    ) -> Ranked | None:
         """How it stands among the past ones, None while there are too few. `learn` is off while an
         alarm over all sites holds; while one of its own does, nothing is learned either."""
         reference, value = self.reference, round(value, 6)
         if not reference.ready:
-            reference.learn(value)
+            reference.learn(value, at)
             return None
         at_least, at_most = reference.ranks(value)
         scale = reference.scale(figure.least)
         effect = round(max(-99.0, min(99.0, (value - reference.middle()) / scale)), 3)
-        ranked = Ranked(at_least, at_most, len(reference.kept), effect)
+        ranges = reference.ranges_beyond(value, LEAST_RANGE * figure.least)
+        ranked = Ranked(at_least, at_most, len(reference.kept), ranges, effect)
         if self.moved.see(figure, ranked, weight):
             reference.forget()
         elif learn and not self.moved.open:
-            reference.learn(value)
+            reference.learn(value, at)
         else:
             reference.look(value)
         return ranked

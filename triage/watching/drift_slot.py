@@ -122,8 +122,9 @@ class SlotDrift:
         self._refused = Streak()
         self._detail = ""
 
-    def see(self, seen: SlotSeen, site: str, weight: float) -> None:
-        """`weight`, in [0, 1], is how much of this is new."""
+    def see(self, seen: SlotSeen, site: str, moment: float, weight: float) -> None:
+        """`moment` is the alert's, seconds since the epoch; `weight`, in [0, 1], is how much of
+        this is new."""
         if seen.failure:
             if seen.failure == QUERY_REJECTED:
                 self._refused.see(True, weight)
@@ -141,9 +142,11 @@ class SlotDrift:
             return
         self.left_out += at.see_fields(seen, weight)
         for name, value in figures_of(seen):
-            self._see_figure(at, name, value, weight)
+            self._see_figure(at, name, value, moment, weight)
 
-    def _see_figure(self, at: SiteSlot, name: str, value: float, weight: float) -> None:
+    def _see_figure(
+        self, at: SiteSlot, name: str, value: float, moment: float, weight: float
+    ) -> None:
         figure = FIGURES[name.rpartition("|")[2]]
         everywhere = self._everywhere.get(name)
         if everywhere is None:
@@ -154,7 +157,7 @@ class SlotDrift:
         here = at.figures.get(name)
         if here is None:
             here = at.figures[name] = SiteFigure()
-        ranked = here.see(figure, value, weight, learn=not everywhere.open)
+        ranked = here.see(figure, value, moment, weight, learn=not everywhere.open)
         if ranked is not None and everywhere.see(figure, ranked, weight):
             for one in self._sites.values():
                 if name in one.figures:
@@ -278,8 +281,8 @@ def figures_of(seen: SlotSeen) -> Iterator[tuple[str, float]]:
     for field in seen.fields:
         if field.median is not None:
             yield f"{field.name}|level", field.median
-        if field.count and (field.name == VALUE or "number" in field.types or field.nulls):
-            yield f"{field.name}|nulls", field.nulls / field.count
+        if field.values and (field.name == VALUE or "number" in field.types or field.nulls):
+            yield f"{field.name}|nulls", field.nulls / field.values
 
 
 def _shown(figure: str, value: float) -> float:

@@ -51,14 +51,14 @@ class FieldSeen(NamedTuple):
 
     `inside` is the path of what holds it, "" for the answer itself: a field is missing only where
     its holder was there. `types` are `number`, `text`, `timestamp`, `local timestamp` (no offset),
-    `bool`, `list` and `object`; null is none of them. `nulls` of `count` values were null, NaN or a
+    `bool`, `list` and `object`; null is none of them. `nulls` of the `values` were null, NaN or a
     sentinel. `median` and `p90` are log10 of the magnitude of the others that are not 0, None
     without any; of a counter, of its growth per second."""
 
     name: str
     inside: str
     types: tuple[str, ...]
-    count: int
+    values: int
     nulls: int = 0
     median: float | None = None
     p90: float | None = None
@@ -242,7 +242,7 @@ def _numbers(name: str, values: Sequence[float], inside: str = "") -> FieldSeen:
         name=name,
         inside=inside,
         types=("number",) if values else (),
-        count=len(values),
+        values=len(values),
         nulls=nulls,
         median=logs[len(logs) // 2] if logs else None,
         p90=logs[min(len(logs) - 1, len(logs) * 9 // 10)] if logs else None,
@@ -346,7 +346,7 @@ def _field(name: str, tally: _Tally) -> FieldSeen:
         name=name,
         inside=tally.inside,
         types=tuple(sorted(tally.types)),
-        count=tally.count,
+        values=tally.count,
         nulls=tally.nulls + sentinels,
         median=numbers.median,
         p90=numbers.p90,

@@ -199,7 +199,7 @@ def _value_changes(
             f"the middle of the values of {then.name}: {said}, {where}",
             evidence,
         )
-    nulls_then, nulls_now = then.nulls / max(1, then.count), now.nulls / max(1, now.count)
+    nulls_then, nulls_now = then.nulls / max(1, then.values), now.nulls / max(1, now.values)
     if nulls_now - nulls_then >= LEAST_NULLS:
         said = change_of("nulls", nulls_then, nulls_now)
         yield Seen(

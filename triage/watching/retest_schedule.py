@@ -146,8 +146,8 @@ class Retester:
                 for found in seen.values()
             )
         }
-        for one in there.values():
-            self._findings.found(one)
+        for its in there.values():
+            self._findings.found(its)
         try:
             for before in await self._log.findings(node=node):
                 # Of a re-test, whichever process made it: those name a case.

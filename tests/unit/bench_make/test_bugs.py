@@ -8,8 +8,16 @@ import pytest
 
 from bench.cases.mutation import Subject
 from bench.dock import LIBRARY
-from bench.make.bugs import REVEALED_BY, Bug, apart, bugs_of, drawn, is_revealed, revealed_by
-from bench.make.bugs import with_bugs
+from bench.make.bugs import (
+    REVEALED_BY,
+    Bug,
+    apart,
+    bugs_of,
+    drawn,
+    is_revealed,
+    revealed_by,
+    with_bugs,
+)
 from bench.make.reading import SaidClause, Shown
 from triage.sop.procedure import Param
 
@@ -94,7 +102,12 @@ def test_one_of_several_cases_is_enough() -> None:
 
 @pytest.mark.parametrize(
     "operator",
-    ["sentinels kept", "wrap taken for a restart", "conversion dropped", "pick_fail_pct a tenth more"],
+    [
+        "sentinels kept",
+        "wrap taken for a restart",
+        "conversion dropped",
+        "pick_fail_pct a tenth more",
+    ],
 )
 def test_what_is_a_quirk_or_shows_nowhere_is_no_bug(operator: str) -> None:
     assert revealed_by(operator) is None

@@ -65,7 +65,7 @@ def test_a_trace() -> None:
 def test_rows_between_pipes_are_read_as_well() -> None:
     text = (
         "# Traces\n## Trace 1\nquery: x\nanswer: 2 rows\n| field | types | count | nulls | low |"
-        " high | examples |\n| a.b[] | local timestamp, null | 2 | 1 | - | - | \"a | b\" |\n"
+        ' high | examples |\n| a.b[] | local timestamp, null | 2 | 1 | - | - | "a | b" |\n'
     )
     (field,) = read_prompt(text).traces[0].answers[0].fields
     assert (field.name, field.nulls, field.examples) == ("a.b[]", 1, '"a | b"')
@@ -85,9 +85,7 @@ def test_a_failing_case() -> None:
 
 
 def test_a_case_without_a_verdict() -> None:
-    (case,) = read_prompt(
-        REFLECT.format(question=TEXT, candidate="", cases=FAILED_CASE)
-    ).cases
+    (case,) = read_prompt(REFLECT.format(question=TEXT, candidate="", cases=FAILED_CASE)).cases
     assert case.predicted == "failed"
     assert case.failure.startswith("raised: line 12: TypeError")
     assert not case.wrong_subject

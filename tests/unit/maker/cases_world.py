@@ -45,9 +45,14 @@ nodes:
     kind: root_cause
     text: Is a worker gone?
     sources: [metrics, equipment]
-    on_true: [restart]
+    on_true: [restart_safe]
     on_false: [close]
     on_no_data: [close]
+  restart_safe:
+    kind: constraint
+    text: Do the others carry it?
+    sources: [metrics]
+    on_true: [restart]
 actions:
   close: {text: Close, rank: 1, cost: low, yields: true}
   restart: {text: Restart, rank: 4, cost: low}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -120,19 +123,25 @@ def test_a_disk_that_is_full_leaves_no_half_line(
     assert path.read_bytes() == before
 
 
-def test_a_torn_end_is_looked_at_again_once_nobody_is_writing(tmp_path: Path) -> None:
+def test_a_torn_end_is_looked_at_again_once_nobody_is_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     append(tmp_path, labelled(1), labelled(2))
     path = cases_path(tmp_path, NODE)
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    found: list[CasesRead] = []
-    reader = Thread(target=lambda: found.append(read(tmp_path)))
-    with locked(path.parent):
-        reader.start()
+
+    @contextmanager
+    def once_it_is_written(folder: Path) -> Iterator[None]:
+        assert folder == path.parent
         path.write_bytes(whole)
-    reader.join()
-    assert found[0].findings == ()
-    assert len(found[0].cases) == 2
+        with locked(folder):
+            yield
+
+    monkeypatch.setattr(cases_file, "locked", once_it_is_written)
+    found = read(tmp_path)
+    assert found.findings == ()
+    assert len(found.cases) == 2
 
 
 # --- appending --------------------------------------------------------------------------------
@@ -199,6 +208,34 @@ def test_a_file_that_would_grow_too_large_is_refused(
     assert cases_path(tmp_path, NODE).read_bytes() == before
 
 
+def test_the_file_is_read_and_written_under_one_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts: list[str] = []
+
+    def noted(name: str) -> Callable[..., Any]:
+        real = getattr(cases_file, name)
+
+        def call(*args: Any) -> Any:
+            acts.append(name)
+            return real(*args)
+
+        return call
+
+    @contextmanager
+    def watched(path: Path) -> Iterator[None]:
+        with locked(path):
+            acts.append(f"locked {path.name}")
+            yield
+            acts.append("freed")
+
+    monkeypatch.setattr(cases_file, "locked", watched)
+    for name in ("_read", "_append"):
+        monkeypatch.setattr(cases_file, name, noted(name))
+    append(tmp_path, labelled(1))
+    assert acts == [f"locked {NODE}", "_read", "_append", "freed"]
+
+
 def test_several_at_once_lose_none(tmp_path: Path) -> None:
     threads = [
         Thread(target=lambda part=part: append(tmp_path, *map(labelled, range(part, 40, 4))))
@@ -245,9 +282,10 @@ ANSWERS = st.one_of(
     ),
     st.tuples(st.builds(Call, st.just("equipment"), TEXT, st.just('{"a":[1,{"b":2.0}]}')), JSON),
 )
-CLAUSES = st.builds(Clause, TEXT, FINITE | INTS | TEXT | st.none(), TEXT, FINITE, TEXT)
+OBSERVED = FINITE | INTS | TEXT | st.booleans() | st.none()
+CLAUSES = st.builds(Clause, TEXT, OBSERVED, TEXT, OBSERVED, TEXT, st.none() | st.booleans())
 VERDICTS = st.builds(
-    Verdict, st.sampled_from(Truth), st.lists(CLAUSES, max_size=2).map(tuple), TEXT
+    Verdict, st.sampled_from(Truth), st.lists(CLAUSES, max_size=2).map(tuple), TEXT, TEXT
 )
 
 

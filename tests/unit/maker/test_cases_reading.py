@@ -396,6 +396,13 @@ def test_a_query_is_found_however_its_times_are_spelled() -> None:
     assert nothing.answers[0].body == b'{"rows":[]}'
 
 
+def test_parents_at_any_distance_before_the_node() -> None:
+    parents = {"obs_deep": "true", "cause_worker": "true"}
+    assert told(line(**context(parents=parents)), node="restart_safe") == []
+    back = line(**context(parents={"restart_safe": "true"}))
+    assert told(back)[0].startswith("1: context.parents.restart_safe: does not come before")
+
+
 def test_other_names_of_a_site_no_site_and_no_sites_file() -> None:
     assert one(warehouse="N1").warehouse == "N1"
     assert one(warehouse="").warehouse == ""

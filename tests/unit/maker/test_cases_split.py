@@ -83,6 +83,8 @@ def test_what_a_case_says_of_itself_wins_and_counts() -> None:
     cases += [labelled(7, split="train"), labelled(-1, split="heldout")]
     split = split_cases(cases)
     assert parts(split) == ([0, 1, 2, 7], [-1, 3, 4, 5])
+    more = [*cases[:6], labelled(7, split="train"), labelled(8, split="train")]
+    assert parts(split_cases(more)) == ([0, 1, 7, 8], [2, 3, 4, 5])
     marked = [labelled(1, split="heldout"), labelled(2, split="train")]
     assert split_cases(marked) == Split((marked[1],), (marked[0],), None)
     most = [labelled(number, split="train") for number in range(6)] + [labelled(9)]

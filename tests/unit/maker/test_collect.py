@@ -190,7 +190,7 @@ async def test_a_source_that_is_down_is_seen_as_that() -> None:
     assert trace.answers[0].failure.startswith("source_connect: ")
 
 
-async def test_lookups_are_not_told_and_a_loop_over_assets_is_told_in_part() -> None:
+async def test_a_loop_over_assets_is_told_in_part() -> None:
     code = """\
 for number in range(40):
     r = await metrics_samples(
@@ -244,6 +244,23 @@ async def test_a_recorded_case_needs_no_sources() -> None:
     async with collecting(SAMPLED) as found:
         (trace,) = await found.collect(NODE, [case(answers=ANSWERED)])
     assert (trace.verdict, trace.right) == ("true", True)
+    assert [one.kind for one in trace.answers] == ["series", "rows"]
+
+
+async def test_what_was_looked_up_is_no_query() -> None:
+    """It names what was recorded, and no tool could ask it."""
+    code = f"""\
+found = await metrics_metrics(contains="tank", limit=5)
+print(found["data"])
+{SAMPLED}"""
+    async with collecting(code) as found:
+        (trace,) = await found.collect(NODE, [case(answers=ANSWERED)])
+    (turn,) = trace.turns
+    assert [call.function for call in turn.calls if call.ok] == [
+        "metrics_metrics",
+        "metrics_samples",
+        "orders_query",
+    ]
     assert [one.kind for one in trace.answers] == ["series", "rows"]
 
 

@@ -90,6 +90,10 @@ def test_verdicts_that_are_missing_or_rare_on_a_side() -> None:
         "no held-out case expects false",
     ]
     assert found.verdicts["train"] == {"true": 12, "false": 0}
+    shallow[0] = shallow[0]._replace(expected="no_data")
+    rare = of(shallow, node=NodeId("obs_deep"))
+    assert texts(rare, "verdict") == texts(found, "verdict")
+    assert rare.verdicts["train"] == {"true": 11, "false": 0, "no_data": 1}
 
 
 def test_rare_grows_with_the_cases() -> None:

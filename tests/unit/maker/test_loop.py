@@ -113,6 +113,15 @@ async def test_refused_code_is_shown_again_and_its_reason_is_not_forgotten() -> 
     assert "held no code" in diagnosis
 
 
+async def test_what_was_said_of_other_code_is_not_said_of_this() -> None:
+    bad = source(5) + "\nimport os\n"
+    model = ScriptedModel(tool(7), "It compares with seven.", block(bad), tool(5))
+    await maker(model).make(request())
+    diagnosis = said(model)[3].split("# Diagnosis")[1].split("# Failing cases")[0]
+    assert "imports `os`" in diagnosis
+    assert "seven" not in diagnosis
+
+
 async def test_nothing_but_refusals_makes_nothing() -> None:
     gates = FakeGates()
     made = await maker(ScriptedModel("No."), gates=gates).make(request(rounds=2))

@@ -229,6 +229,8 @@ def test_a_counter_that_goes_down_shows_where() -> None:
         "value.drops"
     ]
     assert (drops.count, drops.examples) == (1, ("[65533, 4]",))
+    told = [50.0, 51.0, 52.0, 9999.0, 53.0, 54.0, 55.0, 9999.0, 56.0, 57.0, 58.0]
+    assert "value.drops" not in fields(look(SAMPLES, (series(told),)))
     swings = series([float(index % 2) for index in range(20)])
     assert "value.drops" not in fields(look(SAMPLES, (swings,)))
 
@@ -310,6 +312,11 @@ def test_the_earliest_and_latest_time_are_among_the_examples() -> None:
     rows = tuple({"at": f"2026-03-01T11:{minute:02}:00Z"} for minute in (30, *range(1, 29), 0, 59))
     examples = fields(look(ROWS, rows))["at"].examples
     assert {'"2026-03-01T11:00:00Z"', '"2026-03-01T11:59:00Z"'} <= set(examples)
+    few = described(look(ROWS, tuple({"at": f"2026-03-01T{hour:02}:00:00Z"} for hour in range(11))))
+    assert few.splitlines()[-1].endswith(
+        '"2026-03-01T00:00:00Z", "2026-03-01T10:00:00Z", "2026-03-01T01:00:00Z",'
+        ' "2026-03-01T02:00:00Z", "2026-03-01T03:00:00Z", "2026-03-01T04:00:00Z", … 5 more'
+    )
 
 
 def test_only_nulls_is_a_type_of_its_own() -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite, isnan
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from triage.fallback.masking import Mask
@@ -20,6 +20,7 @@ from triage.model.query import Call, Rows, Samples, Series, encode_answer
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET = "Zq9-Zq9-Zq9"  # noqa: S105 - to be masked
 MASK = Mask((), (SECRET,))
+sized = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SAMPLES = Samples("metrics", "level", AT - timedelta(hours=1), AT)
 ROWS, CALL = Rows("orders", "select *"), Call("plant", "state")
 
@@ -82,6 +83,7 @@ def check(answer: SeenAnswer) -> None:
         assert row.startswith(MORE) or len(row.split(" | ")) >= 7
 
 
+@sized
 @given(st.lists(any_series(), max_size=6))
 def test_any_series(found: list[Series]) -> None:
     answer = seen_answer(SAMPLES, encode_answer(tuple(found)), mask=MASK, timestamp=AT)
@@ -97,6 +99,7 @@ def test_any_series(found: list[Series]) -> None:
     assert value.high == max(held, default=None)
 
 
+@sized
 @given(st.lists(st.dictionaries(texts, scalars, max_size=6), max_size=12))
 def test_any_rows(rows: list[dict[str, Any]]) -> None:
     answer = seen_answer(ROWS, encode_answer(tuple(rows)), mask=MASK, timestamp=AT)
@@ -109,17 +112,20 @@ def test_any_rows(rows: list[dict[str, Any]]) -> None:
             assert field.nulls == sum(row.get(field.name) is None for row in rows)
 
 
+@sized
 @given(documents)
 def test_any_json(document: Any) -> None:
     check(seen_answer(CALL, encode_answer(document), mask=MASK, timestamp=AT))
 
 
+@sized
 @given(st.binary(max_size=200), st.dictionaries(texts, documents, max_size=6))
 def test_any_bytes_and_any_query(body: bytes, query: dict[str, Any]) -> None:
     text = described(seen_answer(query, body, mask=MASK, timestamp=AT))
     assert SECRET not in text
 
 
+@sized
 @given(st.lists(any_series(), min_size=1, max_size=4), st.randoms())
 def test_the_order_of_series_changes_nothing(found: list[Series], random: Any) -> None:
     mixed = list(found)

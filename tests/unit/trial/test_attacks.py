@@ -30,7 +30,7 @@ from triage.trial.model import FAILED
 BOMBS = {
     "a loop": ("while True:\n    pass", "took longer than 1 s"),
     "a loop that catches everything": (
-        "while True:\n    try:\n        while 1:\n            pass\n    except Exception:\n        pass",
+        "while True:\n  try:\n    while True:\n      pass\n  except BaseException:\n    pass",
         "took longer than 1 s",
     ),
     "memory": ("x = []\nwhile True:\n    x.append('a' * 100_000)", "it needed more than"),
@@ -100,6 +100,10 @@ async def test_queries_of_30_mb_do_not_reach_us() -> None:
     assert given.asked == []
 
 
+def names_in(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir()]
+
+
 @pytest.mark.parametrize("reach", REACHES, ids=lambda reach: reach.name)
 async def test_nothing_outside_is_reached(
     reach: Reach, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -116,7 +120,7 @@ async def test_nothing_outside_is_reached(
     assert "hunter2" not in repr(tried)
     assert tried.value == FAILED or reach.name in PRINT_NOTHING
     assert after.value == "true"
-    assert list(tmp_path.iterdir()) == [file]
+    assert names_in(tmp_path) == ["secret"]
     assert file.read_text() == "hunter2"
 
 

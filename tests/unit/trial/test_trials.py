@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.trial.trial_world import (
     AT,
     DEPTH,
+    LIMITS,
     SITE,
     Given,
     asking,
@@ -299,6 +300,15 @@ async def test_many_large_answers() -> None:
     large = Given(lambda query: ({"n": int(sql_of(query)), "text": "ä" * 400_000},))
     tried = await both(candidate(text_of), setting(), lambda: large)
     assert tried.explanation == repr([(n, 400_000) for n in range(8)])
+
+
+@pytest.mark.parametrize(("more", "failure"), [(0, ""), (1, "answer_too_large")])
+async def test_an_answer_as_large_as_may_be(more: int, failure: str) -> None:
+    room = LIMITS.answer_bytes - len('{"rows":[{"value":""}]}')
+    one = candidate(judging("return no_data('x')"))
+    tried = await both(one, setting(), lambda: depth("x" * (room + more)))
+    assert tried.failure == failure
+    assert len(tried.asked[0].body) == (0 if failure else LIMITS.answer_bytes)
 
 
 async def test_series_of_a_usual_size() -> None:

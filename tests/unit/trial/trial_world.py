@@ -11,7 +11,6 @@ from typing import Any
 from triage.adapters.sandbox import MontySandbox, SandboxLimits
 from triage.library.catalogue import Tool
 from triage.library.namespace import Namespaces
-from triage.library.policy import check_source
 from triage.model.canonical import sha256_hex
 from triage.model.decision import NodeId
 from triage.model.query import Answer, Query, Rows, Series
@@ -170,11 +169,6 @@ def tool_of(one: Candidate) -> Tool:
 
 def in_process(one: Candidate, limits: TrialLimits = LIMITS) -> ApprovedTrials:
     return ApprovedTrials(tool_of(one), limits=limits, monotonic=clock)
-
-
-def keeps_policy(one: Candidate) -> bool:
-    body = one.text.encode()
-    return check_source(body, file="v1.py", node=one.node, dynamic=one.dynamic).code is not None
 
 
 async def both(

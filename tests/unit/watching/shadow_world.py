@@ -156,6 +156,7 @@ class Bench:
     metrics: Metrics = field(default_factory=new_metrics)
     workers: int = 1
     max_waiting: int = 256
+    linger_s: float = 0.0
 
     def shadows(self) -> Shadows:
         return Shadows(
@@ -166,6 +167,7 @@ class Bench:
             metrics=self.metrics.shadows,
             workers=self.workers,
             max_waiting=self.max_waiting,
+            linger_s=self.linger_s,
         )
 
     def put(self, *those: ShadowTool) -> None:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from triage.watching.drift_evidence import (
     ALARM,
+    FAR,
     KEPT,
     LAG,
     LEAST,
+    LEAST_S,
     MOST,
     Gathering,
     Reference,
@@ -75,9 +77,9 @@ def test_less_weight_is_less_evidence() -> None:
 @given(st.lists(st.floats(-1e6, 1e6), max_size=300))
 def test_a_reference_holds_only_what_it_was_given(values: list[float]) -> None:
     reference, again = Reference(), Reference()
-    for value in values:
-        reference.learn(value)
-        again.learn(value)
+    for at, value in enumerate(values):
+        reference.learn(value, at)
+        again.learn(value, at)
     assert len(reference.kept) <= KEPT
     assert len(reference.newest) <= LAG
     assert set(reference.kept) <= set(values)
@@ -89,7 +91,7 @@ def test_a_reference_holds_only_what_it_was_given(values: list[float]) -> None:
 def test_the_past_is_kept_in_about_equal_shares() -> None:
     reference = Reference()
     for value in range(1000):
-        reference.learn(float(value))
+        reference.learn(float(value), value)
     thirds = [len([one for one in reference.kept if one // 334 == third]) for third in range(3)]
     assert min(thirds) >= KEPT // 6
 
@@ -105,6 +107,38 @@ def test_a_scale_is_robust_and_has_a_least() -> None:
     assert Reference([7.0] * 10).scale(0.02) == 0.02
 
 
+def test_a_reference_is_ready_when_it_has_seen_days_and_enough() -> None:
+    crowded, slow = Reference(), Reference()
+    for step in range(LEAST + LAG):
+        crowded.learn(1.0, 60.0 * step)
+        slow.learn(1.0, LEAST_S / (LEAST + LAG - 1) * step)
+        assert Reference.of(slow.document()).ready == slow.ready
+    assert len(crowded.kept) == LEAST
+    assert not crowded.ready
+    assert slow.ready
+    slow.forget()
+    assert not slow.ready
+
+
+def test_far_beyond_counts_more_and_within_bounds() -> None:
+    reference = Reference([float(value) for value in range(KEPT)])
+    assert reference.ranges_beyond(10.0, 1.0) == 0
+    assert reference.ranges_beyond(-2 * (KEPT - 1), 1.0) == pytest.approx(2.0)
+    near, far, farther = (rank_bets(0, KEPT, ranges)[0] for ranges in (0.5, 3.0, 1e9))
+    assert near == rank_bets(0, KEPT)[0]
+    assert near < far < farther <= near + FAR
+
+
+def test_bets_on_far_ones_are_e_values_for_tails_that_fall() -> None:
+    """An exponential of half the range beyond it, at ten thousand quantiles."""
+    steps = 10_000
+    quantiles = [-0.5 * log((at + 0.5) / steps) for at in range(steps)]
+    beyond = sum(exp(rank_bets(0, KEPT, d)[0]) for d in quantiles) / steps
+    within = exp(rank_bets(1, KEPT)[0])
+    assert (beyond + KEPT * within) / (KEPT + 1) <= 1.1
+    assert 1.14 * 0.6 <= 0.7  # what the bet would be without it
+
+
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1))
 def test_the_median_is_one_of_them(values: list[float]) -> None:
     assert median(values) in values
@@ -118,11 +152,11 @@ def _alarms(seed: int, steps: int) -> int:
     begun anew."""
     chance, reference, gathering = Random(seed), Reference(), Gathering()
     alarms = 0
-    for _ in range(steps):
+    for step in range(steps):
         value = chance.gauss(0, 1)
         if reference.ready:
             gathering.bet(rank_bets(reference.ranks(value)[0], len(reference.kept)), 1.0)
-        reference.learn(value)
+        reference.learn(value, 3600.0 * step)
         if gathering.alarms:
             alarms += 1
             gathering = Gathering()

@@ -136,7 +136,7 @@ def test_values_are_seen_by_their_magnitude() -> None:
     value = field_of(levels([10, 100, 1000, -100, 100]), "value")
     assert value.median == pytest.approx(2.0)
     assert value.p90 == pytest.approx(3.0)
-    assert (value.count, value.nulls, value.types) == (5, 0, ("number",))
+    assert (value.values, value.nulls, value.types) == (5, 0, ("number",))
 
 
 def test_nan_and_sentinels_are_nulls_and_no_values() -> None:
@@ -148,7 +148,7 @@ def test_nan_and_sentinels_are_nulls_and_no_values() -> None:
 def test_nothing_but_zeros_has_no_magnitude() -> None:
     value = field_of(levels([0, 0, 0]), "value")
     assert value.median is None
-    assert value.count == 3
+    assert value.values == 3
 
 
 def test_a_counter_is_seen_by_what_it_grows() -> None:
@@ -157,7 +157,7 @@ def test_a_counter_is_seen_by_what_it_grows() -> None:
     reset = Series({"__name__": "jobs_total"}, (0.0, 10.0), (900.0, 3.0))
     slot = answer_seen("s", query, (steady, reset))
     assert field_of(slot, "value").median == pytest.approx(log10(50))
-    assert field_of(slot, "value").count == 1
+    assert field_of(slot, "value").values == 1
 
 
 def test_samples_per_second_do_not_hang_on_the_window() -> None:
@@ -185,7 +185,7 @@ def test_readings_are_values_too() -> None:
 def test_of_many_samples_some_are_looked_at_from_first_to_last() -> None:
     rising = levels([10.0 ** (at / 10_000) for at in range(40_000)])
     value = field_of(rising, "value")
-    assert value.count <= 2 * MAX_VALUES
+    assert value.values <= 2 * MAX_VALUES
     assert value.median == pytest.approx(2.0, abs=0.05)
 
 
@@ -280,7 +280,7 @@ def test_figures_of_any_answer_are_finite_and_bounded(answer: object) -> None:
     slot = answered(answer)
     assert len(slot.fields) <= MAX_FIELDS
     for field in slot.fields:
-        assert 0 <= field.nulls <= field.count
+        assert 0 <= field.nulls <= field.values
         assert field.median is None or -400 < field.median < 400
         assert field.inside in slot.holders
 

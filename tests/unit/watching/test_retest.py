@@ -73,7 +73,7 @@ def case(
     answers: Mapping[Query, Answer] | None = None,
     subject: str | None = None,
 ) -> LabelledCase:
-    kept = {LEVEL: WELL, LANES: ROWS} if answers is None else answers
+    kept: Mapping[Query, Answer] = {LEVEL: WELL, LANES: ROWS} if answers is None else answers
     return LabelledCase(
         case_id="c1",
         node=NODE,

@@ -157,6 +157,37 @@ async def test_one_session_serves_all_that_wait_for_a_version() -> None:
 
 
 @on_virtual_time
+async def test_a_session_waits_a_moment_for_more_and_no_longer_than_it_takes() -> None:
+    bench = Bench(linger_s=1.0)
+    bench.put(shadow("a"))
+    made = await decisions(AT_ONCE + 2)
+    loop = asyncio.get_running_loop()
+    async with bench.running() as shadows:
+        for one, decided, around in made[:2]:
+            shadows.offer(one, decided, around.snapshot)
+            await asyncio.sleep(0.4)
+        await shadows.settled()
+        assert loop.time() == pytest.approx(1.0)
+        for one, decided, around in made[2:]:
+            shadows.offer(one, decided, around.snapshot)
+        await shadows.settled()
+        assert loop.time() == pytest.approx(1.0), "so many need not wait"
+    assert [len(settings) for _, settings in bench.trials.calls] == [2, AT_ONCE]
+
+
+@on_virtual_time
+async def test_a_moment_is_over_before_what_may_wait_is_full() -> None:
+    bench = Bench(linger_s=1.0, max_waiting=4)
+    bench.put(shadow("a"))
+    async with bench.running() as shadows:
+        for one, decided, around in await decisions(8):
+            shadows.offer(one, decided, around.snapshot)
+            await settled()
+        await shadows.settled()
+    assert bench.log.results() == {"a": ["agrees"] * 8}
+
+
+@on_virtual_time
 async def test_a_sandbox_that_nothing_comes_for_is_closed_until_something_does() -> None:
     bench = Bench()
     bench.put(shadow("a"))

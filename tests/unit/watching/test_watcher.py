@@ -33,6 +33,7 @@ from triage.model.alert import Alert
 from triage.model.decision import NodeId
 from triage.ports import WatchKind
 from triage.telemetry.metrics import Metrics
+from triage.watching import features
 from triage.watching import watcher as module
 from triage.watching.drift import DEAD, SAME_S
 from triage.watching.findings import Findings
@@ -276,7 +277,7 @@ async def test_an_answer_that_is_too_large_is_counted_and_passes(
 async def test_a_large_answer_is_looked_at_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IN_THREAD", 5)
     threads = []
-    real = module.slot_seen
+    real = features.slot_seen
 
     def spy(*arguments: Any) -> Any:
         import threading
@@ -295,7 +296,7 @@ async def test_a_large_answer_is_looked_at_in_a_thread(monkeypatch: pytest.Monke
 async def test_a_fault_of_ours_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     broken = [True]
-    real = module.node_seen
+    real = features.node_seen
 
     def fails(*arguments: Any) -> Any:
         if broken:

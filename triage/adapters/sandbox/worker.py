@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LEAST_PRIORITY = 19
 _SPARE_BYTES = 512 << 20  # the program itself, and the type checker before it is stopped
 
 
@@ -118,8 +119,7 @@ def _confine(pid: int, limits: SandboxLimits) -> None:
     """Besides the interpreter's own limits, the kernel's: it writes no files, leaves no core, and
     cannot grow past what its own allocator should have refused."""
     if limits.nice:
-        with suppress(OSError):  # it has ended, or runs at that already: a limit it is not
-            os.setpriority(os.PRIO_PROCESS, pid, limits.nice)
+        _lower(pid, limits.nice)
     if not hasattr(resource, "prlimit"):
         return
     most = limits.memory_bytes * 2 + _SPARE_BYTES
@@ -127,3 +127,14 @@ def _confine(pid: int, limits: SandboxLimits) -> None:
         resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _lower(pid: int, nice: int) -> None:
+    """Each of its threads: on Linux a priority is a thread's, and the code does not run in the
+    first. Those that are begun later have that of the one that begins them."""
+    with suppress(OSError):  # it has ended, or the system has no such thing: no limit is lost
+        priority = min(LEAST_PRIORITY, os.getpriority(os.PRIO_PROCESS, 0) + nice)
+        os.setpriority(os.PRIO_PROCESS, pid, priority)
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - names, not paths
+            with suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, int(thread), priority)
