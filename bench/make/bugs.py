@@ -1,9 +1,9 @@
 """Mistakes that a first candidate has beside what nobody could know, and what shows each.
 
 A bug is a change of the mutation operators of `bench.cases`. It is mended when a failing case shows
-it, and REVEALED_BY says when one does: by what was expected and predicted, by the clauses, by how it
-failed and by the subject. Operators that are not in it are not used: what they do is a quirk of the
-data (see `quirks`), or no verdict shows it.
+it, and REVEALED_BY says when one does: by what was expected and predicted, by the clauses, by how
+it failed and by the subject. Operators that are not in it are not used: what they do is a quirk of
+the data (see `quirks`), or no verdict shows it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The dock's labelled cases as the maker takes them, and the mistakes of first drafts that they show."""
+"""The dock's labelled cases as the maker takes them, and the mistakes of drafts that they show."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""One tool as somebody writes it who knows some of what there is to know, and what is missing in it.
+"""One tool as somebody writes it who knows some of what there is to know, and what it lacks.
 
-`Known` is a tool's whole: its reference, the holes, the quirks, and the bugs that a first draft has.
-A `State` says what of that is missing, and gives one text. From a text the state is read back: what it
-still lacks is seen in the code itself, so that nothing has to be remembered between two prompts.
+`Known` is a tool's whole: its reference, the holes, the quirks, and the bugs that a first draft
+has. A `State` says what of that is missing, and gives one text. From a text the state is read back:
+what it still lacks is seen in the code itself, so that nothing has to be remembered between two
+prompts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from triage.sop.procedure import Param
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is missing: names that were guessed, quirks that are not dealt with, bugs that are there."""
+    """What is missing: names that are guessed, quirks that nothing deals with, bugs that are in it."""
 
     holes: frozenset[Hole] = frozenset()
     quirks: frozenset[str] = frozenset()

@@ -1,8 +1,9 @@
 """`python -m bench.make.endpoint`: an OpenAI-compatible endpoint behind which `Author` writes.
 
-It sees what a model would see, the messages, and nothing else. At the start it is told the procedure's
-texts with the tool of each, as a model would have it from its training, and which mistakes its first
-drafts have (`--bugs`, a JSON file: node to bugs). Tokens are bytes of UTF-8 by four.
+It sees what a model would see, the messages, and nothing else. At the start it is told the
+procedure's texts with the tool of each, as a model would have it from its training, and which
+mistakes its first drafts have (`--bugs`, a JSON file: node to bugs). Tokens are bytes of UTF-8 by
+four.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the same model does as an agent: it looks at what there is before it works a question.
 
-It writes no name that it has not been shown: by the prompt, or by what its own code printed. Its first
-reply looks at the catalogues, later ones at what the sources say; as soon as every name of the data
-has been seen it works the question, with all that it knows.
+It writes no name that it has not been shown: by the prompt, or by what its own code printed. Its
+first reply looks at the catalogues, later ones at what the sources say; as soon as every name of
+the data has been seen it works the question, with all that it knows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ for seconds in (600, 86400):
     if found:
         break
 r = await SAMPLES(selector=selector(METRIC, site=site), start=ago(600), end=fired_at)
-print([(one.labels, one.values[:3]) for one in read_series(r["data"])[:2]] if r["ok"] else r["error"])
+read = read_series(r["data"]) if r["ok"] else ()
+print([(one.labels, one.values[:3]) for one in read[:2]])
 """
 ASK_TABLE = """\
 r = await QUERY(
@@ -169,7 +170,7 @@ def _ask(tree: ast.Module, functions: Sequence[str], said: str) -> Iterator[str]
 
 def _metrics(tree: ast.Module, said: str) -> list[str]:
     """Whole names of the tool's metrics, of those that were shown."""
-    wanted = {}
+    wanted: dict[str, None] = {}
     holes = list(holes_of(tree))
     for hole in holes:
         if hole.kind == "metric":
@@ -207,7 +208,7 @@ def _tables(tree: ast.Module) -> dict[str, list[str]]:
         tables = list(dict.fromkeys(_TABLE.findall(text)))
         names = [
             *re.findall(r"(\w+) (?:=|IN) \(?'", text),
-            *(one for one in compared if re.search(rf"\b{one}\b", text) and "_" not in str(one)),
+            *(one for one in compared if re.search(rf"\b{one!s}\b", text) and "_" not in str(one)),
         ]
         for table in tables:
             found.setdefault(table, [])
@@ -237,7 +238,7 @@ def _asking(tree: ast.Module) -> ast.Module:
     used = {
         one.id for name in wanted for one in ast.walk(functions[name]) if isinstance(one, ast.Name)
     }
-    body = [
+    body: list[ast.stmt] = [
         one
         for one in tree.body
         if isinstance(one, ast.Import | ast.ImportFrom)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Literal, NamedTuple
@@ -18,8 +18,8 @@ from bench.cases.mutation import called
 from bench.world.catalogue import PREFIX
 
 Kind = Literal["metric", "family", "word", "label", "call", "argument", "field", "value"]
-"""`family`: what the metrics that a loop makes of `word`s have in common. `field`: a table, a column
-or a key of JSON."""
+"""`family`: what the metrics that a loop makes of `word`s have in common. `field`: a table, a
+column or a key of JSON."""
 
 
 class Hole(NamedTuple):
@@ -91,28 +91,42 @@ def is_seen(hole: Hole, text: str) -> bool:
 def places(tree: ast.Module) -> Iterator[Place]:
     iterated = _iterated(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield from _of_call(node)
-        elif isinstance(node, ast.Subscript):
-            yield from _of_key(node)
-        elif isinstance(node, ast.Compare):
-            if ".units" not in ast.unparse(node.left):
+        match node:
+            case ast.Call():
+                yield from _of_call(node)
+            case ast.Subscript():
+                yield from _of_key(node)
+            case ast.Compare() if ".units" not in ast.unparse(node.left):
                 yield from _of_values(node.comparators)
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
-            if node.value not in iterated:
-                yield from _of_values(node.value.elts)
-        elif isinstance(node, ast.Tuple) and node in iterated:
-            for one in node.elts:
-                if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                    if not one.value.startswith(PREFIX):
-                        yield Place(Hole("word", one.value), partial(_set_value, one))
+            case ast.Assign(value=ast.Tuple() as listed) if listed not in iterated:
+                yield from _of_values(listed.elts)
+            case ast.Tuple() if node in iterated:
+                yield from _of_words(node)
+            case ast.Constant(value=str(text)):
+                yield from _of_text(node, text)
+
+
+def _of_text(node: ast.Constant, text: str) -> Iterator[Place]:
+    if "SELECT" in text:
+        yield from _of_sql(node)
+    elif _is_metric(text) and not text.endswith("_"):  # what ends so begins a family
+        yield Place(Hole("metric", text), partial(_set_value, node))
+
+
+def _is_metric(text: str) -> bool:
+    return text.startswith(PREFIX) and _NAME.fullmatch(text) is not None
+
+
+def _texts(nodes: Sequence[ast.expr]) -> Iterator[tuple[ast.Constant, str]]:
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value.startswith(PREFIX) and _NAME.fullmatch(node.value):
-                if node.value.endswith("_"):
-                    continue  # the beginning of a family
-                yield Place(Hole("metric", node.value), partial(_set_value, node))
-            elif "SELECT" in node.value:
-                yield from _of_sql(node)
+            yield node, node.value
+
+
+def _of_words(listed: ast.Tuple) -> Iterator[Place]:
+    for one, text in _texts(listed.elts):
+        if not text.startswith(PREFIX):
+            yield Place(Hole("word", text), partial(_set_value, one))
 
 
 def _of_call(node: ast.Call) -> Iterator[Place]:
@@ -127,7 +141,7 @@ def _of_call(node: ast.Call) -> Iterator[Place]:
     if name == "selector" and isinstance(node.args[0], ast.JoinedStr):
         first, *_, last = node.args[0].values
         if isinstance(first, ast.Constant) and isinstance(last, ast.Constant):
-            hole = Hole("family", f"{first.value}*{last.value}")
+            hole = Hole("family", f"{first.value!s}*{last.value!s}")
             yield Place(hole, partial(_set_family, first, last))
     match node:
         case ast.Call(
@@ -154,12 +168,11 @@ def _of_key(node: ast.Subscript) -> Iterator[Place]:
         yield Place(Hole("field", key.value), partial(_set_value, key))
 
 
-def _of_values(nodes: list[ast.expr]) -> Iterator[Place]:
+def _of_values(nodes: Sequence[ast.expr]) -> Iterator[Place]:
     for node in nodes:
-        for one in node.elts if isinstance(node, ast.Tuple) else [node]:
-            if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                if _NAME.fullmatch(one.value) and not one.value.startswith(PREFIX):
-                    yield Place(Hole("value", one.value), partial(_set_value, one))
+        for one, text in _texts(node.elts if isinstance(node, ast.Tuple) else [node]):
+            if _NAME.fullmatch(text) and not text.startswith(PREFIX):
+                yield Place(Hole("value", text), partial(_set_value, one))
 
 
 def _of_sql(node: ast.Constant) -> Iterator[Place]:

@@ -1,14 +1,14 @@
 """`python -m bench make`: the maker over the dock's nodes, whole and with parts taken away.
 
-The endpoint behind it (`author`, over HTTP) takes all that it knows of the data from its prompts. So
-what is lost without traces is what traces are worth, and what is lost without repairs is what failing
-cases are worth; that they are read, and not only the code rolled anew, is shown by an endpoint that
-ignores them (`repair_uses_mismatches`).
+The endpoint behind it (`author`, over HTTP) takes all that it knows of the data from its prompts.
+So what is lost without traces is what traces are worth, and what is lost without repairs is what
+failing cases are worth; that they are read, and not only the code rolled anew, is shown by an
+endpoint that ignores them (`repair_uses_mismatches`).
 
-Held-out cases are always all of them. Training cases may be a part (`train_cases`), and so those that
-the gates are put to (`gate_cases`); the figures say how many. The agent's traces are collected once a
-node and shown in every run that shows traces; a candidate that was tried on the same cases is not
-tried again. Their seconds and tokens are counted in each run that would have needed them.
+Held-out cases are always all of them. Training cases may be a part (`train_cases`), and so those
+that the gates are put to (`gate_cases`); the figures say how many. The agent's traces are collected
+once a node and shown in every run that shows traces; a candidate that was tried on the same cases
+is not tried again. Their seconds and tokens are counted in each run that would have needed them.
 """
 
 from __future__ import annotations

@@ -211,16 +211,16 @@ class NodeMaker:
     def _gates(self) -> CandidateGates:
         most = self._options.gate_cases
         tool = self._cases.active
-        active = tool and ActiveVersion(
-            1,
-            Candidate(
+        active = None
+        if tool is not None:
+            candidate = Candidate(
                 node=self._cases.node,
                 text=tool.text,
                 sources=tuple(self._task.sources),
                 dynamic=tool.dynamic,
                 reads_parents=tool.reads_parents,
-            ),
-        )
+            )
+            active = ActiveVersion(1, candidate)
         return CandidateGates(
             active=active,
             cases=spread(self._cases.train, most),

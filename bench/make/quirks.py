@@ -1,5 +1,5 @@
-"""The quirks of a site's data that a tool deals with, each with the code of whoever knows nothing of it,
-and with what shows it.
+"""The quirks of a site's data that a tool deals with, each with the code of whoever knows nothing
+of it, and with what shows it.
 
 A quirk is dealt with from the moment that a trace or a failing case shows it, and not before:
 
@@ -34,8 +34,8 @@ GRAINS = (1, 5, 10, 15, 30, 60)  # seconds
 
 
 class Quirk(NamedTuple):
-    """`spoil` takes out of a tree what deals with it, and tells whether it was there. `told` is what
-    a model says of it in its thought."""
+    """`spoil` takes out of a tree what deals with it, and tells whether it was there. `told` is
+    what a model says of it in its thought."""
 
     name: str
     spoil: Callable[[ast.Module], bool]
@@ -142,7 +142,7 @@ def _unit_of(test: ast.AST) -> tuple[str, str] | None:
             comparators=[ast.Constant(value=str(unit))],
         ):
             key = got.args[0]
-            return (key.value if isinstance(key, ast.Constant) else "", unit)
+            return (str(key.value) if isinstance(key, ast.Constant) else "", unit)
     return None
 
 
@@ -352,9 +352,9 @@ WRITTEN, DIFFERENT = "written", "different"
 
 def _spoil_distinct(tree: ast.Module) -> bool:
     def replace(node: ast.AST) -> ast.AST | None:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if "SELECT DISTINCT " in node.value:
-                return ast.Constant(node.value.replace("SELECT DISTINCT ", "SELECT "))
+        match node:
+            case ast.Constant(value=str(text)) if "SELECT DISTINCT " in text:
+                return ast.Constant(text.replace("SELECT DISTINCT ", "SELECT "))
         return node
 
     return _spoiled(tree, replace)
@@ -398,8 +398,8 @@ def _spoil_grain(grain: int, tree: ast.Module) -> bool:
     finer = max(one for one in GRAINS if one < grain)
 
     def replace(node: ast.AST) -> ast.AST | None:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            if node.targets[0].id in names:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) if name in names:
                 return ast.Assign(node.targets, ast.Constant(finer), lineno=node.lineno)
         return node
 

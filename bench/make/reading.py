@@ -1,7 +1,7 @@
 """A maker's prompts, read back: which step it is, and what its traces and failing cases show.
 
-Only what stands in the prompt is read, by the headings and lines that its reader is told of. What is
-not there, or is cut off, is not known.
+Only what stands in the prompt is read, by the headings and lines that its reader is told of. What
+is not there, or is cut off, is not known.
 """
 
 from __future__ import annotations

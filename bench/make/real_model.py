@@ -1,7 +1,8 @@
 """`python -m bench make --llm-url URL`: what a real model makes of a sample of nodes, as it is.
 
-The same pipeline with traces and repairs, on fewer training cases where they are to be fewer. Held-out
-cases are all of them. What passes every gate could be registered, and is counted; nothing is.
+The same pipeline with traces and repairs, on fewer training cases where they are to be fewer.
+Held-out cases are all of them. What passes every gate could be registered, and is counted; nothing
+is.
 """
 
 from __future__ import annotations

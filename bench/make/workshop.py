@@ -1,4 +1,4 @@
-"""All that a making needs, put together as the daemon's commands do it, around a world's sources."""
+"""All that a making needs, put together as `triage make` does it, around a world's sources."""
 
 from __future__ import annotations
 

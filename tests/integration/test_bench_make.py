@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from bench.annotator.cases import Case, CaseMaker
@@ -35,7 +33,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> DockFiles:
 
 
 @pytest.fixture
-def plan(files: DockFiles, monkeypatch: pytest.MonkeyPatch) -> Iterator[measuring.Plan]:
+def plan(files: DockFiles, monkeypatch: pytest.MonkeyPatch) -> measuring.Plan:
     monkeypatch.setattr(measuring, "CaseStore", FewCases)
     return measuring.Plan(
         seed=SEED,

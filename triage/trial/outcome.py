@@ -44,8 +44,9 @@ def failed(
 def stopped(
     error: SandboxError, mask: Mask, told: Sequence[Told] = (), elapsed_ms: float = 0.0
 ) -> Tried:
-    """Of a run that a limit ended, or that took the worker with it."""
-    detail = one_line(mask, error.text)
+    """Of a run that a limit ended, or that took the worker with it. The line it names is that of
+    what serves the tool."""
+    detail = one_line(mask, _LINE.sub("", error.text, count=1))
     return _failed(FallbackFailure.SANDBOX.value, detail, told, elapsed_ms)
 
 

@@ -143,20 +143,25 @@ class Reference:
         """`value` is only remembered as one of the newest."""
         self.newest = [*self.newest, value][-LAG:]
 
+    def keep(self, values: Sequence[float]) -> None:
+        """They become part of the past at once, in the place of others."""
+        for value in values:
+            self._taken += 1
+            self.kept[int(_chance(self._taken) * len(self.kept))] = value
+
     def forget(self) -> None:
         """Start anew."""
         self.kept, self.newest, self._taken = [], [], 0
         self._since, self._until = inf, -inf
 
     def _keep(self, value: float) -> None:
-        """Reservoir sampling (Vitter's algorithm R), with a hash of the count for chance, so that
-        the same observations always leave the same reference."""
+        """Reservoir sampling (Vitter's algorithm R), with chance from the count, so that the same
+        observations always leave the same reference."""
         self._taken += 1
         if len(self.kept) < KEPT:
             self.kept.append(value)
             return
-        chance = (self._taken * 2654435761) % 2**32 / 2**32
-        place = int(chance * min(self._taken, MEMORY))
+        place = int(_chance(self._taken) * min(self._taken, MEMORY))
         if place < KEPT:
             self.kept[place] = value
 
@@ -195,6 +200,11 @@ class Reference:
             since=inf if since is None else float(since),
             until=-inf if until is None else float(until),
         )
+
+
+def _chance(count: int) -> float:
+    """In [0, 1), as good as random from one to the next (Knuth's multiplicative hash)."""
+    return (count * 2654435761) % 2**32 / 2**32
 
 
 def rank_bets(at_least: int, kept: int, ranges: float = 0.0) -> tuple[float, float]:

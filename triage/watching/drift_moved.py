@@ -115,13 +115,18 @@ class Moved:
 
 
 class SiteFigure:
-    """One figure at one site: its past, and what is wrong with it now."""
+    """One figure at one site: its past, and what is wrong with it now.
 
-    __slots__ = ("moved", "reference")
+    Nothing is learned while an alarm holds; but what an alarm was about that ended by itself is a
+    thing that happens, and the observations that led to it become part of the past then.
+    """
+
+    __slots__ = ("_odd", "moved", "reference")
 
     def __init__(self) -> None:
         self.reference = Reference()
         self.moved = Moved()
+        self._odd: list[float] = []
 
     def see(
         self, figure: Figure, value: float, at: float, weight: float, *, learn: bool
@@ -137,20 +142,27 @@ class SiteFigure:
         effect = round(max(-99.0, min(99.0, (value - reference.middle()) / scale)), 3)
         ranges = reference.ranges_beyond(value, LEAST_RANGE * figure.least)
         ranked = Ranked(at_least, at_most, len(reference.kept), ranges, effect)
+        was_open = self.moved.open
         if self.moved.see(figure, ranked, weight):
             reference.forget()
+            self._odd, was_open = [], False
         elif learn and not self.moved.open:
             reference.learn(value, at)
         else:
             reference.look(value)
+        if self.moved.open and not was_open:
+            self._odd = list(reference.newest)
+        elif was_open and not self.moved.open:
+            reference.keep(self._odd)
         return ranked
 
     def document(self) -> list[Any]:
-        return [self.reference.document(), self.moved.document()]
+        return [self.reference.document(), self.moved.document(), self._odd]
 
     @classmethod
     def of(cls, document: Sequence[Any]) -> Self:
         made = cls()
-        reference, moved = document
+        reference, moved, odd = document
         made.reference, made.moved = Reference.of(reference), Moved.of(moved)
+        made._odd = [float(one) for one in odd]
         return made

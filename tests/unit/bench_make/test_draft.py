@@ -12,7 +12,8 @@ from bench.cases.mutation import Subject, changed_text
 from bench.cases.tool_sources import registered
 from bench.dock import LIBRARY, SOP
 from bench.make.author import all_names
-from bench.make.bugs import Bug, apart, bugs_of, drawn, revealed_by
+from bench.make.bugs import Bug, FoundBug, apart, bugs_of, drawn, revealed_by
+from bench.make.casework import seen_through_quirks
 from bench.make.draft import Known, State
 from bench.make.holes import Hole, guess, holes_of, is_seen
 from bench.make.reading import Shown
@@ -42,9 +43,12 @@ def taken() -> frozenset[str]:
 
 def some_bugs(node: str) -> list[Bug]:
     subject = Subject(ast.parse(sources()[node]), sop().params)
-    chosen = []
+    chosen: list[FoundBug] = []
     for found in drawn(node, 1, list(bugs_of(subject))):
-        if len(chosen) < 2 and all(apart(subject, found.change, one.change) for one in chosen):
+        if len(chosen) == 2:
+            break
+        fits = all(apart(subject, found.change, one.change) for one in chosen)
+        if fits and seen_through_quirks(sources()[node], sop().params, found.bug):
             chosen.append(found)
     return [found.bug for found in chosen]
 

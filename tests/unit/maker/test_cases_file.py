@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.maker.cases_world import NODE, labelled, library, line, shop, shop_sites
@@ -289,6 +289,7 @@ VERDICTS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(
     answers=st.lists(ANSWERS, max_size=4, unique_by=lambda pair: pair[0]),
     labels=LABELS,

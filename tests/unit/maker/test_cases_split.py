@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.maker.cases_world import AT, labelled, shop, shop_sites
@@ -92,6 +92,7 @@ def test_what_a_case_says_of_itself_wins_and_counts() -> None:
     assert parts(split_cases([*most[:6], labelled(9, split="heldout")], share=1))[1] == [9]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from math import inf, nan
@@ -16,6 +19,7 @@ from tests.unit.trial.trial_world import (
     AT,
     DEPTH,
     LIMITS,
+    SANDBOX,
     SITE,
     Given,
     asking,
@@ -32,12 +36,15 @@ from tests.unit.trial.trial_world import (
     stepping,
     tool_of,
 )
+from triage.adapters.sandbox import MontySandbox
 from triage.errors import SandboxFailed
 from triage.model.query import Aggregate, Answer, Call, Query, Reading, Rows, Samples, Series
 from triage.model.verdict import Clause, Truth, Verdict
+from triage.ports import SandboxRun, SandboxSession
 from triage.trial.in_process import ApprovedTrials
 from triage.trial.limits import TrialLimits
 from triage.trial.model import Setting, Told
+from triage.trial.trials import SandboxTrials
 
 YES = Verdict(Truth.TRUE, (Clause("a", 1.5, ">", 1, "m", True),), "it is so", "CH-7")
 NO = Verdict(Truth.FALSE, (Clause("b", "x", "==", "y", "", False), Clause("c", None, "<", True)))
@@ -75,10 +82,38 @@ async def test_in_order_and_each_with_its_own() -> None:
     assert list(map(shown, there)) == list(map(shown, here)) == list(map(shown, again[::-1]))
 
 
-async def test_a_run_may_end_before_its_settings_do() -> None:
-    async with in_sandbox(TrialLimits(run_s=0.0)) as trials:
+class Counting(MontySandbox):
+    """Counts the runs of its sessions."""
+
+    runs = 0
+
+    @asynccontextmanager
+    async def session(self, **parts: Any) -> AsyncIterator[SandboxSession]:
+        async with super().session(**parts) as inner:
+
+            class Session:
+                async def run(_self, code: str, *, timeout_s: float) -> SandboxRun:  # noqa: N805
+                    self.runs += 1
+                    return await inner.run(code, timeout_s=timeout_s)
+
+            yield Session()
+
+
+@pytest.mark.parametrize(("run_s", "runs"), [(0.0, 5), (3.5, 3), (1000.0, 1)])
+async def test_a_run_may_end_before_its_settings_do(run_s: float, runs: int) -> None:
+    """By a clock that goes on a second whenever it is looked at: two seconds a setting."""
+    ticks = itertools.count()
+    sandbox = Counting(SANDBOX)
+    await sandbox.open()
+    try:
+        sandbox.runs = 0
+        limits = TrialLimits(run_s=run_s, evaluate_s=60.0)
+        trials = SandboxTrials(sandbox, limits=limits, monotonic=lambda: float(next(ticks)))
         tried = await trials.run(candidate(), [(setting(str(n)), depth(n)) for n in range(5)])
+    finally:
+        await sandbox.close()
     assert [one.subject for one in tried] == list("01234")
+    assert sandbox.runs == runs
 
 
 SEEN = """

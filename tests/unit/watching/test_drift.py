@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.watching.drift_world import LEVELS, NODE, levels, noise, run, seen, table
 from triage.ports import WatchKind
-from triage.watching.drift import DEAD, NodeDrift
+from triage.watching.drift import DEAD, FAULT_S, NodeDrift
 from triage.watching.drift_evidence import LAG, LEAST
 from triage.watching.features import NodeSeen, SlotSeen
 
@@ -286,7 +286,9 @@ def test_verdicts_that_become_another_are_named() -> None:
 
     def each(share: float) -> Each:
         return lambda number: seen(
-            number=number, word="true" if chance.random() < share else "false"
+            number=number,
+            word="true" if chance.random() < share else "false",
+            step_s=FAULT_S,
         )
 
     drift = warmed(each(0.2))
