@@ -33,9 +33,10 @@ def drift_command(
     evaluations.
     """
     from bench.drift import measuring
-    from bench.replay import report
+    from triage.telemetry.logs import configure
 
-    report.quiet()
+    # What the watcher warns of is what is counted here.
+    configure(format="console", level="error")
     worlds = (measuring.TUNED_ON if tuning else measuring.NEVER_TUNED_ON)[:seeds]
     with counting("alerts") as count:
         run = uvloop.run(

@@ -3,9 +3,9 @@ of a site's data what its prompt shows.
 
 The node is found by the text under `# Question`, as `bench.fallback.answering` does. What it writes
 is the tool that was learned for that text, with a guess for every name that no trace shows, without
-what deals with quirks that none shows, and with a mistake or two of its own. A repair begins with the
-candidate in the prompt: what it lacks is read from its code (`draft`), and mended as far as traces
-and failing cases show it. With `ignores_mismatches` nothing of a candidate is mended.
+what deals with quirks that none shows, and with a mistake or two of its own. A repair begins with
+the candidate in the prompt: what it lacks is read from its code (`draft`), and mended as far as
+traces and failing cases show it. With `ignores_mismatches` nothing of a candidate is mended.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from triage.sop.procedure import Param
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is missing: names that are guessed, quirks that nothing deals with, bugs that are in it."""
+    """What is missing: guessed names, quirks that nothing deals with, bugs that are in it."""
 
     holes: frozenset[Hole] = frozenset()
     quirks: frozenset[str] = frozenset()

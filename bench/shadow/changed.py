@@ -41,7 +41,7 @@ CHANGES = (
     Change(
         node=NodeId("con_alt_chute_free"),
         before='float(context.params["alternate_full_pct"])',
-        after='0.5 * float(context.params["alternate_full_pct"])',
+        after='0.0 * float(context.params["alternate_full_pct"])',
     ),
     Change(
         node=NodeId("con_ticket_open"),

@@ -42,7 +42,7 @@ def shadow_command(
     comes to another verdict or subject in CPython, on the answers that the decision kept; reported,
     how many the shadow run says differ; missing and extra, ids of the one that are not of the
     other; other_verdict, of those in both another verdict than CPython's; unrecorded, failed,
-    dropped.
+    dropped; not_compared, of the former two the alert and why.
 
     `cost`: one daemon at a fixed rate, with shadows and without in turns. Written are in `cost`:
     p99_ratio, the median over pairs of the p99 latency with shadows by that without; p99_ratios,

@@ -186,8 +186,8 @@ async def _judged(
 class _Found:
     tally: Tally | None
     differs: Verdicts
-    wrong_kind: int
-    """Comparisons that are kept and neither agree nor differ."""
+    others: Sequence[str]
+    """Of comparisons that neither agree nor differ: on which alert, and why not."""
 
 
 async def _found(store: Store, node: NodeId) -> _Found:
@@ -196,9 +196,10 @@ async def _found(store: Store, node: NodeId) -> _Found:
     if len(tallies) > 1:
         raise ShadowRunFailed(f"{node}: {len(tallies)} pairs were compared")
     if not tallies:
-        return _Found(None, {}, 0)
+        return _Found(None, {}, ())
     differs: dict[str, tuple[str, str]] = {}
-    wrong_kind, cursor = 0, ""
+    others: list[str] = []
+    cursor = ""
     while True:
         page = await store.shadows.comparison_page(
             tallies[0].pair, result=None, cursor=cursor, limit=PAGE
@@ -207,10 +208,11 @@ async def _found(store: Store, node: NodeId) -> _Found:
             if one.result is Compared.DIFFERS:
                 differs[one.alert_id] = (one.shadow["value"], one.shadow["subject"])
             else:
-                wrong_kind += 1
+                shadow = one.shadow
+                others.append(f"{one.alert_id} {shadow['failure']}: {shadow['detail']}")
         cursor = page.cursor
         if not cursor:
-            return _Found(tallies[0], differs, wrong_kind)
+            return _Found(tallies[0], differs, others)
 
 
 def _figures(
@@ -238,6 +240,7 @@ def _figures(
         "alerts": alerts,
         "shadows": len(CHANGES),
         **{name: sum(one[name] for one in nodes.values()) for name in names},
+        "not_compared": [text for told in found.values() for text in told.others],
         "nodes": nodes,
     }
 

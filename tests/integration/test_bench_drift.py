@@ -48,6 +48,7 @@ def test_changes_of_every_kind_are_named_in_time(run: measuring.Run) -> None:
         assert found["changes"] >= 1, kind
         assert found["named"] >= 1, (kind, run.named)
         assert found["named"] == found["named_within_30"], kind
+        assert found["named_by_retest"] == found["retests"] >= 1, kind
     for one in run.named:
         if one.after is not None:
             assert one.at_site is not None
@@ -130,7 +131,7 @@ def test_sites_and_targets_are_read_from_queries() -> None:
 
 def test_a_miss_and_false_alarms_fail_the_run(run: measuring.Run) -> None:
     good = measuring.figures(run)
-    one = measuring.Named("unit m", "unit", run.named[0].node, 40, None, None, "")
+    one = measuring.Named("unit m", "unit", run.named[0].node, 40, None, None, "", 40, False)
     missed = measuring.figures(replace(run, named=[*run.named, one]))
     assert not measuring.is_right(missed)
     late = one._replace(after=31, at_site=31)
@@ -138,6 +139,8 @@ def test_a_miss_and_false_alarms_fail_the_run(run: measuring.Run) -> None:
     example = finding(WatchKind.NULLS, run.named[0].node, "m: value", "", "nulls", at=START)
     false = run.quiet[0]._replace(findings=(example,) * 50)
     assert not measuring.is_right(measuring.figures(replace(run, quiet=[false])))
-    too_few = one._replace(seen=5)
+    by_retest = one._replace(retested=True)
+    assert measuring.figures(replace(run, named=[by_retest]))["missed"] == []
+    too_few = one._replace(concerned=5)
     assert measuring.figures(replace(run, named=[too_few]))["missed"] == []
     assert good["evaluations"] == run.quiet[0].evaluations

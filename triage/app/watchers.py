@@ -20,6 +20,7 @@ from triage.watching.shadow import Shadows
 from triage.worker.worker import Watcher
 
 SHADOW_NICE = 10  # of the sandbox that shadows run in: alerts come first
+EVALUATE_S = 10.0  # of one shadow on one decision: what comes last may wait long for a processor
 ANSWER_BYTES = TrialLimits().answer_bytes
 
 
@@ -86,14 +87,21 @@ async def shadow_trials(
     from triage.adapters.sandbox import MontySandbox, SandboxLimits
     from triage.trial.trials import SandboxTrials
 
-    # An answer is a little longer as the sandbox spells it.
-    limits = SandboxLimits(workers=1, nice=SHADOW_NICE, result_bytes=2 * answer_bytes)
-    sandbox = MontySandbox(limits)
+    limits = TrialLimits(evaluate_s=EVALUATE_S, load_s=EVALUATE_S, answer_bytes=answer_bytes)
+    sandbox = MontySandbox(
+        SandboxLimits(
+            workers=1,
+            nice=SHADOW_NICE,
+            feed_s=limits.run_s + 2 * EVALUATE_S,
+            # An answer is a little longer as the sandbox spells it.
+            result_bytes=2 * answer_bytes,
+        )
+    )
     try:
         await sandbox.open()
         yield SandboxTrials(
             sandbox,
-            limits=TrialLimits(answer_bytes=answer_bytes),
+            limits=limits,
             monotonic=clock.monotonic,
             mask=mask,
         )

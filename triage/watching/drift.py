@@ -35,12 +35,12 @@ __all__ = ["Alarm", "Change", "NodeDrift"]
 
 FORMAT = 1
 DEAD = 5  # evaluations in a row whose source did not answer
-SAME_S = 2 * 3600.0
+SAME_S = 3 * 3600.0
 """Seconds of alert time after which an evaluation at a site is wholly new. What is asked sooner
 sees much of the same hours, the same shift and the same faults, and counts for less."""
 FAULT_S = 24 * 3600.0
 """The same for verdicts: a fault on the floor, which is what verdicts are about, may last a day."""
-LEAST_WEIGHT = 0.3
+LEAST_WEIGHT = 0.1
 """Of an evaluation at the same instant as the one before: a change in the middle of a storm of
 alerts is seen during the storm."""
 

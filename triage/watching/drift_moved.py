@@ -18,6 +18,10 @@ from triage.watching.drift_evidence import (
 CALM = 8  # observations in a row within what is usual, after which a figure is back
 WITHIN = 0.05  # of the reference, on either side of such an observation
 LEAST_RANGE = 6.0  # of the least standard deviations
+FAR_RANGES = 2.0
+FAR_WEIGHT = 0.5
+"""The least weight of an observation so many ranges outside of all before: that it comes soon after
+another does not explain it. Hours, shifts and faults have been within the range before."""
 LEAST_EFFECT = 2.0  # robust standard deviations
 
 
@@ -71,6 +75,8 @@ class Moved:
 
     def see(self, figure: Figure, ranked: Ranked, weight: float) -> bool:
         """Whether an alarm ended because it has become usual: its reference is of no use."""
+        if ranked.ranges >= FAR_RANGES:
+            weight = max(weight, FAR_WEIGHT)
         if figure.up:
             self._up.bet(rank_bets(ranked.at_least, ranked.kept, ranked.ranges), weight)
         if figure.down:

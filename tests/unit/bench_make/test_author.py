@@ -44,7 +44,7 @@ def repaired(candidate: str, cases: str, traces: str = "", one: Author | None = 
 
 def test_without_traces_names_are_guessed_and_quirks_unknown() -> None:
     text = made()
-    assert "dock_air_pressure" not in text
+    assert "'dock_air_pressure'" not in text
     assert "psi" not in text
     assert "9999" not in text
     assert "'nothing'" in text
@@ -79,7 +79,7 @@ def test_a_repair_without_traces_learns_from_the_failing_case_alone() -> None:
     units = CASE.replace("units: {}", 'units: {"air_pressure": "psi"}')
     text = repaired(before, units)
     assert "== 'psi'" in text
-    assert "dock_air_pressure" not in text
+    assert "'dock_air_pressure'" not in text
     assert "sentinels" not in text
 
 

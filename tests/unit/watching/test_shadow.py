@@ -251,11 +251,15 @@ async def test_evidence_that_waits_is_bounded_as_well(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", 2 * size)
     bench = Bench()
     bench.put(shadow("a"))
-    shadows = bench.shadows()
-    for one, decided, around in made:
-        shadows.offer(one, decided, around.snapshot)
-    assert shadows.waiting == 2
-    assert seen(bench, Compared.DROPPED) == 1
+    async with bench.running() as shadows:
+        for one, decided, around in made:
+            shadows.offer(one, decided, around.snapshot)
+        assert shadows.waiting == 2
+        await shadows.settled()
+        for one, decided, around in made[:2]:
+            shadows.offer(one, decided, around.snapshot)
+        await shadows.settled()
+    assert seen(bench, Compared.DROPPED) == 1, "what was compared waits no more"
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", 1)
     alone = bench.shadows()
     alone.offer(made[0][0], made[0][1], made[0][2].snapshot)

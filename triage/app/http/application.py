@@ -49,9 +49,7 @@ def http_application(
             Route("/api/v1/gaps/{gap_id}/close", gaps.close, methods=["POST"]),
             *_dead_letter_routes(dead_letter_services),
             *_shadow_routes(shadow_services),
-            Route(
-                "/api/v1/findings", FindingEndpoints(finding_services).page, methods=["GET"]
-            ),
+            Route("/api/v1/findings", FindingEndpoints(finding_services).page, methods=["GET"]),
             Route("/-/healthy", operate.healthy, methods=["GET"]),
             Route("/-/ready", operate.ready, methods=["GET"]),
             Route("/-/reload", operate.reload, methods=["POST"]),
