@@ -73,11 +73,15 @@ bench: setup ## every measurement, into bench/results (25 minutes on two cores)
 
 .PHONY: bench-fallback
 bench-fallback: setup ## what concerns the fallback, into bench/results (as long again)
-	@$(BIN)/python -m bench all --fallback
+	@$(BIN)/python -m bench all fallback
 
 .PHONY: bench-deliveries
 bench-deliveries: setup ## what concerns queues and replicas, into bench/results (an hour)
-	@$(BIN)/python -m bench all --deliveries
+	@$(BIN)/python -m bench all deliveries
+
+.PHONY: bench-making
+bench-making: setup ## what concerns making and watching tools, into bench/results (an hour)
+	@$(BIN)/python -m bench all making
 
 .PHONY: pins
 pins: ## pin constraints.txt anew, from the newest versions pyproject.toml allows

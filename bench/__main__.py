@@ -14,28 +14,33 @@ import uvloop
 
 from bench import deliveries, prefetch, start
 from bench.drift import command as drift
+from bench.fallback import command as fallback
 from bench.fallback.options import (
     Answering,
-    ContextTokens,
     LlmModel,
     LlmUrl,
-    MaxTokens,
-    MaxTurns,
-    ReplyTokens,
     TimeoutS,
-    named,
     staff_for,
 )
+from bench.make import command as make
 from bench.peers import overhead
-from bench.saying import JsonFile, counting, say, servers_needed, show, write
+from bench.saying import JsonFile, Sealed, counting, say, servers_needed, show, write
 from bench.shadow import command as shadow
 
 application = typer.Typer(name="bench", no_args_is_help=True, add_completion=False, help=__doc__)
 deliveries.add_to(application)
 drift.add_to(application)
 shadow.add_to(application)
+fallback.add_to(application)
+make.add_to(application)
 Rounds = Annotated[int, typer.Option(min=1, help="How often the contenders take turns.")]
-Sealed = Annotated[bool, typer.Option("--sealed", help="The world that nothing was developed on.")]
+
+
+class Part(StrEnum):
+    decisions = "decisions"
+    fallback = "fallback"
+    deliveries = "deliveries"
+    making = "making"
 
 
 class Mode(StrEnum):
@@ -45,23 +50,16 @@ class Mode(StrEnum):
 
 @application.command("all")
 def all_command(
-    fallback: Annotated[
-        bool, typer.Option("--fallback", help="What concerns the fallback, in place of the rest.")
-    ] = False,
-    only_deliveries: Annotated[
-        bool, typer.Option("--deliveries", help="What concerns deliveries, in place of the rest.")
-    ] = False,
+    part: Annotated[Part, typer.Argument(help="What it concerns.")] = Part.decisions,
 ) -> None:
-    """Everything, into bench/results: about 25 minutes on two cores.
+    """Everything that concerns a part, into bench/results: each takes from half an hour to an hour
+    on two cores.
 
     Ends with 1 when a step failed, or decided otherwise than the annotator.
     """
     from bench import programme
 
-    steps = programme.FALLBACK_STEPS if fallback else programme.STEPS
-    if only_deliveries:
-        steps = programme.DELIVERY_STEPS
-    if asyncio.run(programme.run(say, steps)):
+    if asyncio.run(programme.run(say, programme.PARTS[part])):
         raise typer.Exit(1)
 
 
@@ -166,132 +164,6 @@ def replay_command(
     write(figures, json_file)
     if figures["errors"] and not llm_url:
         raise typer.Exit(1)
-
-
-@application.command("fallback")
-def fallback_command(
-    json_file: JsonFile = None,
-    alerts: Annotated[int, typer.Option(min=1, help="How many historical alerts.")] = 1500,
-    sealed: Sealed = False,
-    llm_url: LlmUrl = "",
-    llm_model: LlmModel = "",
-    sample: Annotated[int, typer.Option(min=1, help="With --llm-url: how many nodes.")] = 44,
-    timeout_s: TimeoutS = 120.0,
-    max_turns: MaxTurns = 6,
-    max_tokens: MaxTokens = 40_000,
-    reply_tokens: ReplyTokens = 4_000,
-    context_tokens: ContextTokens = 16_000,
-) -> None:
-    """Alerts with tools disabled, through agents, sandbox and MCP.
-
-    In three alerts of four a random quarter of the tools is disabled, in the others all. Ends
-    with 1 when a verdict or action is not the one with tools, or not the annotator's.
-
-    With --llm-url a sample of nodes is put to that model instead; wrong answers are counted, and
-    fail nothing.
-    """
-    from bench.fallback import measuring, real_model
-    from bench.fallback.agency import Agency, section
-    from bench.replay import report
-    from bench.world.world import OPEN_SEED, SEALED_SEED
-
-    report.quiet()
-    seed = SEALED_SEED if sealed else OPEN_SEED
-    budgets = {
-        "timeout_s": timeout_s,
-        "max_turns": max_turns,
-        "max_tokens": max_tokens,
-        "max_reply_tokens": reply_tokens,
-        "context_tokens": context_tokens,
-    }
-    if llm_url:
-        agency = Agency(section=section(llm_url, named(llm_model), **budgets))
-        with counting("nodes") as count:
-            figures = uvloop.run(
-                real_model.try_model(agency, sample=sample, seed=seed, progress=count, say=say)
-            )
-        shown = {name: value for name, value in figures.items() if name != "nodes"}
-        show("fallback, a real model", shown, None)
-        write(figures, json_file)
-        return
-    with counting("alerts") as count:
-        figures = uvloop.run(
-            measuring.measure(count=alerts, seed=seed, budgets=budgets, progress=count, say=say)
-        )
-    show("fallback", figures, json_file)
-    if not measuring.is_right(figures):
-        raise typer.Exit(1)
-
-
-@application.command("make")
-def make_command(
-    json_file: JsonFile = None,
-    nodes: Annotated[str, typer.Option(help="Only these, with commas between them.")] = "",
-    train_cases: Annotated[
-        int, typer.Option(min=0, help="Training cases of a node, 0 for all. Held-out: always all.")
-    ] = 90,
-    rounds: Annotated[int, typer.Option(min=0, help="Repairs after the first candidate.")] = 3,
-    sealed: Sealed = False,
-    llm_url: LlmUrl = "",
-    model: Annotated[str, typer.Option(help="The model's name at --llm-url.")] = "",
-    sample: Annotated[int, typer.Option(min=1, help="With --llm-url: how many nodes.")] = 10,
-    timeout_s: TimeoutS = 600.0,
-    reply_tokens: ReplyTokens = 2_000,
-    context_tokens: ContextTokens = 8_192,
-) -> None:
-    """The tool maker over all nodes, and with traces, repairs or both taken away.
-
-    Ends with 1 when a node does not come to 99.9 % of its held-out cases, an ablation is not
-    visibly worse, or repairs improve what ignores the failing cases.
-
-    With --llm-url a sample of nodes is put to that model instead, which fails nothing.
-    """
-    from bench.make import measuring, real_model
-    from bench.make.nodes import MakeOptions
-    from bench.make.workshop import Model
-    from bench.replay import report
-    from bench.world.world import OPEN_SEED, SEALED_SEED
-
-    report.quiet()
-    plan = measuring.Plan(
-        seed=SEALED_SEED if sealed else OPEN_SEED,
-        train_cases=train_cases,
-        options=MakeOptions(rounds=rounds),
-    )
-    wanted = [name.strip() for name in nodes.split(",") if name.strip()] or None
-    with counting("nodes") as count:
-        if llm_url:
-            named_model = Model(llm_url, named(model), context_tokens, reply_tokens, timeout_s)
-            figures = real_model.try_model(
-                plan, named_model, sample=sample, nodes=wanted, progress=count, say=say
-            )
-            shown = {name: value for name, value in figures.items() if name != "by_node"}
-            show("make, a real model", shown, None)
-            write({"real_model": figures}, json_file)
-            return
-        figures = measuring.measure(plan, nodes=wanted, processes=2, progress=count)
-    show("make", measuring.summary(figures), None)
-    write(figures, json_file)
-    if not measuring.is_right(figures):
-        raise typer.Exit(1)
-
-
-@application.command("isolation")
-def isolation_command(
-    json_file: JsonFile = None,
-    pairs: Annotated[int, typer.Option(min=1, help="Of each kind of trouble.")] = 10,
-    rate: Annotated[float, typer.Option(min=1, help="Alerts a second, in an open loop.")] = 20.0,
-    seconds: Annotated[
-        float, typer.Option(min=1, help="How long the endpoint stays in one state.")
-    ] = 10.0,
-) -> None:
-    """Latency of alerts whose tools work while the model's endpoint hangs, fails or floods."""
-    from bench.fallback import isolation
-
-    plan = isolation.Plan(rate_per_s=rate, half_s=seconds, pairs=pairs)
-    with counting("halves") as count:
-        figures = isolation.measure_isolation(plan, count)
-    show("isolation", figures, json_file)
 
 
 @application.command("cases")

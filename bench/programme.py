@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,20 @@ DELIVERY_STEPS: tuple[tuple[Step, ...], ...] = (
     (_step("soak", "soak", "--plot", str(RESULTS / "soak.png")),),
 )
 """Of deliveries: 25 minutes of faults, and half an hour of steady load, take an hour in all."""
+
+MAKING_STEPS: tuple[tuple[Step, ...], ...] = (
+    (_step("make", "make"),),
+    (_step("shadow", "shadow"),),
+    (_step("drift", "drift"),),
+)
+"""Of making and watching tools."""
+
+PARTS: Mapping[str, Sequence[Sequence[Step]]] = {
+    "decisions": STEPS,
+    "fallback": FALLBACK_STEPS,
+    "deliveries": DELIVERY_STEPS,
+    "making": MAKING_STEPS,
+}
 
 
 async def run(say: Say, steps: Sequence[Sequence[Step]] = STEPS, folder: Path = RESULTS) -> int:

@@ -16,6 +16,7 @@ from rich.table import Table
 from bench import record, watching
 from bench.servers import MissingServer
 
+Sealed = Annotated[bool, typer.Option("--sealed", help="The world that nothing was developed on.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here.")]
 
 

@@ -53,6 +53,7 @@ class Known:
             quirk for quirk in quirks_of(tree) if quirk.spoil(ast.parse(source))
         )
         self.bugs = tuple(bugs)
+        self._with: dict[frozenset[Bug], str] = {}
         self._guesses = {hole: guess(hole, taken) for hole in self.holes}
 
     def first(self, traces: Sequence[Shown]) -> State:
@@ -83,7 +84,10 @@ class Known:
 
     def text(self, state: State) -> str:
         """Always the same for a state."""
-        tree = ast.parse(with_bugs(self._source, sorted(state.bugs), self._params))
+        if state.bugs not in self._with:
+            bugs = sorted(state.bugs)
+            self._with[state.bugs] = with_bugs(self._source, bugs, self._params)
+        tree = ast.parse(self._with[state.bugs])
         for quirk in self.quirks:
             if quirk.name in state.quirks:
                 quirk.spoil(tree)

@@ -19,8 +19,11 @@ from tests.integration.make_world import AGENT, answering, block
 from tests.servers import HOST, answers_ok, free_port, wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "making-tools.md"
-FILE = re.compile(r"^`(?P<name>[a-z_.]+)`[^\n]*(?:\n[^\n`]+)*:\n\n```\w+\n(?P<text>.*?)^```$", re.M | re.S)
-CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.M | re.S)
+FILE = re.compile(
+    r"^`(?P<name>[a-z_.]+)`[^\n]*(?:\n[^\n`]+)*:\n\n```\w+\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
 LISTEN = "127.0.0.1:9797"
 REPORT = "triage tools shadow obs_deep"
@@ -82,7 +85,7 @@ def files(page: str) -> Mapping[str, str]:
 
 def commands(page: str) -> Iterator[Command]:
     for found in CONSOLE.finditer(page):
-        for part in re.split(r"^\$ ", found["text"], flags=re.M)[1:]:
+        for part in re.split(r"^\$ ", found["text"], flags=re.MULTILINE)[1:]:
             line, *said = part.rstrip("\n").split("\n")
             yield Command(line, tuple(one for one in said if one.strip() and one != ANYTHING))
 

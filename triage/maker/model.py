@@ -113,7 +113,8 @@ class Round(NamedTuple):
 
 
 class Said(NamedTuple):
-    """One exchange with the model, for the transcript. `step` is collect, make, reflect or repair."""
+    """One exchange with the model, for the transcript. `step` is collect, make, reflect or
+    repair."""
 
     step: str
     round: int

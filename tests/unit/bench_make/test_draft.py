@@ -23,7 +23,7 @@ from triage.sop.load import load_sop
 from triage.sop.procedure import Param, Sop
 
 NODES = sorted(path.parent.name for path in LIBRARY.glob("*/tool.toml"))
-DRAWN = 12
+DRAWN = 3
 
 
 @cache
@@ -41,6 +41,7 @@ def taken() -> frozenset[str]:
     return all_names(sources().values())
 
 
+@cache
 def some_bugs(node: str) -> list[Bug]:
     subject = Subject(ast.parse(sources()[node]), sop().params)
     chosen: list[FoundBug] = []
