@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.cases.runner import sources_in_process
-from bench.dock import CACHE, DockFiles, dock_files, procedure
+from bench.dock import ANSWER_BYTES, CACHE, DockFiles, dock_files, procedure
 from bench.drift.changed import Change, ChangedSource
 from bench.replay.alerts import HistoricalAlert, historical_alerts
-from bench.replay.deciding import LIMITS
 from bench.world.world import Extent
 from triage.adapters.memory_watch import MemoryWatchLog
 from triage.app.oneoff import OwnLane
 from triage.clock import SystemClock
 from triage.engine.engine import Decided, Engine, EngineOptions
 from triage.engine.snapshot import Snapshot, snapshot
-from triage.evaluation.guard import GuardedSource
+from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.evaluation.judge import NoMark
 from triage.model.decision import NodeId
 from triage.ports import WatchFinding
@@ -28,6 +27,8 @@ from triage.watching.watcher import Watcher
 
 DAY_S = 86_400
 DEADLINE_S = 30.0
+LIMITS = SourceLimits(timeout_s=DEADLINE_S, max_answer_bytes=ANSWER_BYTES, breaker_failures=1 << 30)
+"""No source is left alone after failures: one change would still be felt during the next."""
 WATCHER = "bench"
 
 

@@ -107,7 +107,13 @@ class Known:
         for hole in holes:
             unfill(tree, hole, self._guesses[hole])
         plain = ast.unparse(tree)
-        quirks = frozenset(quirk.name for quirk in self.quirks if not quirk.spoil(ast.parse(plain)))
+        lacking = set()
+        for quirk in self.quirks:
+            if quirk.spoil(tree):
+                tree = ast.parse(plain)
+            else:
+                lacking.add(quirk.name)
+        quirks = frozenset(lacking)
         for bugs in _subsets(self.bugs):
             # A bug may have taken out what would deal with a quirk.
             state = State(quirks=quirks, bugs=frozenset(bugs))

@@ -97,7 +97,7 @@ def measure(
     for made in _made(plan, wanted, processes):
         found |= made
         progress(len(found), len(wanted))
-    return _figures(plan, found, sop_nodes=len(sop.nodes)) | {
+    return figures_of(plan, found, sop_nodes=len(sop.nodes)) | {
         "seconds": round(time.perf_counter() - began, 1)
     }
 
@@ -206,7 +206,7 @@ async def make_node(maker: NodeMaker, models: Mapping[str, Model]) -> dict[str, 
 # --- figures ------------------------------------------------------------------------------------
 
 
-def _figures(
+def figures_of(
     plan: Plan, found: Mapping[str, Mapping[str, Any]], *, sop_nodes: int
 ) -> dict[str, Any]:
     runs = {name: _of_run(found, name) for name in (*ABLATIONS, IGNORING)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -187,6 +188,10 @@ def test_a_daemon_tells_them_too(project: Path) -> None:
         in_store_of_daemon(project, MOVED)
         ended = doctor(project, "--url", daemon.url)
         assert (ended.code, kinds(ended)) == (1, [(NODE, "values_moved")])
+        with urllib.request.urlopen(f"{daemon.url}/metrics", timeout=10) as page:  # noqa: S310 - our own local URL
+            text = page.read().decode()
+        assert 'triage_watch_findings{kind="values_moved"}' in text
+        assert "triage_watch_evaluations_total" in text
         beside = doctor(project)
         assert kinds(beside) == [(NODE, "values_moved")]
 

@@ -31,12 +31,12 @@ def doctor(
     token_env: options.TokenEnv = "",
     token_file: options.TokenFile = None,
 ) -> None:
-    """Find what is wrong with the tools that are at work, by node.
+    """Find what is wrong with the tools that are at work.
 
-    What the files show: a tool that is missing, changed, quarantined, made from another text, or
-    without cases; a sentence that candidates read otherwise than the labels. And what a daemon has
-    recorded: sources whose fields, values or answers changed, tools that began to fail, open gaps,
-    shadows that wait for a promotion. Each with what it is, since when, and what to do next.
+    By node. What the files show: a tool that is missing, changed, quarantined, made from another
+    text, or without cases; a sentence that candidates read otherwise than the labels. And what a
+    daemon has recorded: sources whose fields, values or answers changed, tools that began to fail,
+    open gaps, shadows that wait for a promotion. Each with what, since when, and what to do next.
 
     The record is read from the store of the configuration, beside a daemon that may be serving
     from it, or with --url from a daemon. Where neither can be had, that is said, and only the files

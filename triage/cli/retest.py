@@ -45,7 +45,9 @@ def retest(
     as_json: options.Json = False,
     config: options.Config = options.CONFIG,
 ) -> None:
-    """Try the active tools on their cases again, with recorded answers and with live ones.
+    """Try the active tools on their cases again.
+
+    With the answers that were recorded, and with live ones as of each case's time.
 
     A verdict that is no longer the label's is a finding, naming the case and both. So is what a
     source answers otherwise than it did to the same query: another field or type, another scale,

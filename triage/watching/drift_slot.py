@@ -12,12 +12,14 @@ from typing import Any, NamedTuple, Self
 
 from triage.errors import ToolFailure
 from triage.ports.watching import WatchKind
-from triage.watching.drift_evidence import Share, Streak, median
+from triage.watching.drift_evidence import ALARM, Share, Streak, median
 from triage.watching.drift_moved import FIGURES, Moved, SiteFigure
 from triage.watching.features import VALUE, FieldSeen, SlotSeen
 
 SHOWN = 4  # of the newest, whose middle is told
 MAX_SITES = 64
+LEAST_WEIGHT = 0.3
+"""For fields and types: they hang less on the hour than values do."""
 AS = " as "  # between a field and one of its types
 MAX_TOKENS = 160  # fields and their types, of one slot at one site
 MAX_FIGURES = 64
@@ -82,7 +84,7 @@ class SiteSlot:
             # A type can only be missed in a field that is there and not null.
             known = inside in seen.holders if not kind else bool(fields.get(name, NOTHING).types)
             if known:
-                streak.see(token in there, weight)
+                streak.see(token in there, max(weight, LEAST_WEIGHT))
         typed = (f"{field.name}{AS}" for field in seen.fields if field.types)
         for holder in (*seen.holders, *typed):
             self.holders[holder] = self.holders.get(holder, 0) + 1
@@ -200,9 +202,12 @@ class SlotDrift:
         found: dict[str, list[tuple[str, Streak]]] = {}
         for site, at in self._sites.items():
             for token, (_, streak) in at.tokens.items():
-                if streak.alarms:
+                if streak.log_evidence > 0:
                     found.setdefault(token, []).append((site, streak))
         for token, places in found.items():
+            # Of all sites at once: a chance of one and of the other.
+            if sum(streak.log_evidence for _, streak in places) < ALARM:
+                continue
             streak = places[0][1]
             name, _, kind = token.partition(AS)
             what = f"is {kind}" if kind else "is there"
