@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bench.annotator.cases import Case
+from bench.annotator.judged import Value
 from bench.dock import LIBRARY, SOP
 from bench.make.bugs import Bug
 from bench.make.casework import labelled, seen_through_quirks, spread
@@ -32,7 +33,7 @@ CASE = Case(
 
 
 def cases(count: int) -> list[Case]:
-    words = ("true", "true", "true", "no_data", "false")
+    words: tuple[Value, ...] = ("true", "true", "true", "no_data", "false")
     return [
         replace(CASE, t=CASE.t + 60 * number, expected=words[number % 5], site=number % 2)
         for number in range(count)
