@@ -28,6 +28,15 @@ from typing import NamedTuple
 
 from bench.cases.mutation import called, with_keyword
 from bench.make.evidence import Evidence
+from bench.make.spellings import (
+    code_shown,
+    local_shown,
+    spellings_shown,
+    spoil_function,
+    spoil_local,
+    words_shown,
+)
+from bench.make.spoiling import spoiled
 
 SENTINELS = (-1.0, 9999.0)
 GRAINS = (1, 5, 10, 15, 30, 60)  # seconds
@@ -77,53 +86,6 @@ def quirks_of(tree: ast.Module) -> list[Quirk]:
     return found
 
 
-# --- taking things out ------------------------------------------------------------------------
-
-
-class _Spoiler(ast.NodeTransformer):
-    """`replace` gives what comes in the place of a node: the node itself, another one, or None for
-    nothing at all. Inner nodes come first."""
-
-    def __init__(self, replace: Callable[[ast.AST], ast.AST | None]) -> None:
-        self._replace = replace
-        self.changed = False
-
-    def visit(self, node: ast.AST) -> ast.AST | None:
-        visited = self.generic_visit(node)
-        replaced = self._replace(visited)
-        self.changed |= replaced is not visited
-        return replaced
-
-
-def _spoiled(tree: ast.Module, replace: Callable[[ast.AST], ast.AST | None]) -> bool:
-    spoiler = _Spoiler(replace)
-    spoiler.visit(tree)
-    if spoiler.changed:
-        _Spoiler(_simpler).visit(tree)
-        ast.fix_missing_locations(tree)
-    return spoiler.changed
-
-
-def _simpler(node: ast.AST) -> ast.AST | None:
-    """What is always or never so is not asked."""
-    if isinstance(node, ast.BoolOp):
-        neutral = isinstance(node.op, ast.And)
-        values = [one for one in node.values if not _is_constant(one, neutral)]
-        if len(values) < len(node.values):
-            if not values:
-                return ast.Constant(neutral)
-            return values[0] if len(values) == 1 else ast.BoolOp(node.op, values)
-    if isinstance(node, ast.comprehension):
-        node.ifs = [one for one in node.ifs if not _is_constant(one, True)]
-    if isinstance(node, ast.If) and not node.orelse and _is_constant(node.test, False):
-        return None
-    return node
-
-
-def _is_constant(node: ast.AST, value: bool) -> bool:
-    return isinstance(node, ast.Constant) and node.value is value
-
-
 # --- units ------------------------------------------------------------------------------------
 
 
@@ -154,7 +116,7 @@ def _spoil_units(key: str, unit: str, tree: ast.Module) -> bool:
             return None
         return node
 
-    return _spoiled(tree, replace)
+    return spoiled(tree, replace)
 
 
 def _units_shown(key: str, unit: str, evidence: Evidence) -> bool:
@@ -170,7 +132,7 @@ def _spoil_sentinels(tree: ast.Module) -> bool:
             return with_keyword(node, "sentinels", None)
         return node
 
-    return _spoiled(tree, replace)
+    return spoiled(tree, replace)
 
 
 def _sentinels_shown(evidence: Evidence) -> bool:
@@ -196,7 +158,7 @@ def _spoil_lost(tree: ast.Module) -> bool:
                 return ast.Constant(True)
         return node
 
-    return _spoiled(tree, replace)
+    return spoiled(tree, replace)
 
 
 def _is_lost(node: ast.AST) -> bool:
@@ -216,7 +178,7 @@ def _spoil_wraps(tree: ast.Module) -> bool:
             return with_keyword(with_keyword(node, "modulus", None), "max_step", None)
         return node
 
-    return _spoiled(tree, replace)
+    return spoiled(tree, replace)
 
 
 CLOSE = 0.9
@@ -271,73 +233,13 @@ def _spoil_nulls(key: str, tree: ast.Module) -> bool:
         assert isinstance(node, ast.Compare)
         return ast.Constant(isinstance(node.ops[0], ast.IsNot))
 
-    return _spoiled(tree, replace)
+    return spoiled(tree, replace)
 
 
 def _nulls_shown(key: str, evidence: Evidence) -> bool:
     named = re.compile(rf"(?:^|[.\]]){re.escape(key)}$")
     return "NoneType" in evidence.failures or any(
         field.nulls > 0 and named.search(field.name) is not None
-        for field in evidence.fields("rows", "json")
-    )
-
-
-# --- times and spellings ----------------------------------------------------------------------
-
-
-def _spoil_local(tree: ast.Module) -> bool:
-    def replace(node: ast.AST) -> ast.AST | None:
-        match node:
-            case ast.Call(func=ast.Attribute(attr="wall_clock"), args=[moment]):
-                return moment
-            case ast.Call(func=ast.Attribute(attr="localise"), keywords=[_]):
-                text = ast.BinOp(node.args[0], ast.Add(), ast.Constant("Z"))
-                return ast.Call(node.func, [text], [])
-        return node
-
-    return _spoiled(tree, replace)
-
-
-def _local_shown(evidence: Evidence) -> bool:
-    return any("local timestamp" in field.types for field in evidence.fields("rows", "json"))
-
-
-def _spoil_function(name: str, returned: str, tree: ast.Module) -> bool:
-    """A function that brings things to one form gives back what it was given."""
-    for one in tree.body:
-        if isinstance(one, ast.FunctionDef) and one.name == name:
-            body = ast.parse(f"return {returned}").body
-            if ast.unparse(one.body[-1]) != ast.unparse(body[0]):
-                one.body = body
-                ast.fix_missing_locations(tree)
-                return True
-    return False
-
-
-_ASSET = re.compile(r"([A-Za-z]{2,})[ _-]?(\d+)")
-_PLAIN_ASSET = re.compile(r"[A-Z]{2,4}-\d+")
-
-
-def _spellings_shown(evidence: Evidence) -> bool:
-    texts = [*evidence.entities]
-    for field in evidence.fields("series", "readings", "rows", "json"):
-        texts += re.findall(r'"([^"]*)"', field.examples)
-    return any(_ASSET.fullmatch(one) and not _PLAIN_ASSET.fullmatch(one) for one in texts)
-
-
-def _code_shown(evidence: Evidence) -> bool:
-    return any(
-        re.search(r"\bcode$", field.name) and "text" in field.types
-        for field in evidence.fields("json", "rows")
-    )
-
-
-def _words_shown(evidence: Evidence) -> bool:
-    return any(
-        field.name.endswith("status")
-        and any(
-            one != one.lower() or " " in one for one in re.findall(r'"([^"]*)"', field.examples)
-        )
         for field in evidence.fields("rows", "json")
     )
 
@@ -357,7 +259,7 @@ def _spoil_distinct(tree: ast.Module) -> bool:
                 return ast.Constant(text.replace("SELECT DISTINCT ", "SELECT "))
         return node
 
-    return _spoiled(tree, replace)
+    return spoiled(tree, replace)
 
 
 def _distinct_shown(evidence: Evidence) -> bool:
@@ -403,7 +305,7 @@ def _spoil_grain(grain: int, tree: ast.Module) -> bool:
                 return ast.Assign(node.targets, ast.Constant(finer), lineno=node.lineno)
         return node
 
-    return _spoiled(tree, replace)
+    return spoiled(tree, replace)
 
 
 def _grain_shown(grain: int, evidence: Evidence) -> bool:
@@ -414,23 +316,23 @@ _GENERAL = [
     Quirk("sentinels", _spoil_sentinels, _sentinels_shown, "-1 and 9999 are no figures"),
     Quirk("lost link", _spoil_lost, _lost_shown, "-1 says that a link is lost"),
     Quirk("wraps", _spoil_wraps, _wraps_shown, "counters wrap"),
-    Quirk("local times", _spoil_local, _local_shown, "times are those of the site's clocks"),
+    Quirk("local times", spoil_local, local_shown, "times are those of the site's clocks"),
     Quirk(
         "spellings",
-        partial(_spoil_function, "_normalised", "text"),
-        _spellings_shown,
+        partial(spoil_function, "_normalised", "text"),
+        spellings_shown,
         "assets are spelled in several ways",
     ),
     Quirk(
         "coded numbers",
-        partial(_spoil_function, "_number", "code"),
-        _code_shown,
+        partial(spoil_function, "_number", "code"),
+        code_shown,
         "a code may be a text",
     ),
     Quirk(
         "coded words",
-        partial(_spoil_function, "_squeezed", "status or ''"),
-        _words_shown,
+        partial(spoil_function, "_squeezed", "status or ''"),
+        words_shown,
         "a status is spelled in several ways",
     ),
     Quirk("rows written twice", _spoil_distinct, _distinct_shown, "rows are written twice"),
