@@ -21,6 +21,7 @@ from bench.cases.tool_sources import registered
 from bench.fallback.answering import REFUSAL, Reply, Script
 from bench.make.bugs import Bug
 from bench.make.draft import Known, State
+from bench.make.evidence import Evidence
 from bench.make.exploring import exploring
 from bench.make.holes import holes_of
 from bench.make.reading import FAILED, Prompt, Shown, Step, read_prompt
@@ -62,7 +63,7 @@ class Author(Script):
             case Step.COLLECT:
                 return exploring(known, self._sources[text], messages)
             case Step.MAKE:
-                state = known.first(prompt.traces)
+                state = known.first(Evidence(prompt.traces, prompt.units))
                 return _file(known, state, f"A first version{_told(known, state)}.")
             case Step.REFLECT:
                 return Reply(self._diagnosis(known, prompt, text), known=True)
@@ -88,9 +89,10 @@ class Author(Script):
     def _repair(self, known: Known, prompt: Prompt) -> Reply:
         state = known.state_of(prompt.candidate)
         if state is None:  # not its own code: begun anew
-            state = known.first(prompt.traces)
+            state = known.first(Evidence(prompt.traces, prompt.units))
         elif not self._ignores_mismatches:
-            state = known.mended(state, prompt.traces, prompt.cases)
+            shown = Evidence([*prompt.traces, *prompt.cases], prompt.units)
+            state = known.mended(state, shown, prompt.cases)
         return _file(known, state, f"Rewritten{_told(known, state)}.")
 
     def _diagnosis(self, known: Known, prompt: Prompt, text: str) -> str:

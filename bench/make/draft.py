@@ -56,13 +56,13 @@ class Known:
         self._with: dict[frozenset[Bug], str] = {}
         self._guesses = {hole: guess(hole, taken) for hole in self.holes}
 
-    def first(self, traces: Sequence[Shown]) -> State:
-        """Of a draft by these traces."""
-        return self._missing(Evidence(traces), State(bugs=frozenset(self.bugs)), whole=True)
+    def first(self, evidence: Evidence) -> State:
+        """Of a draft by what a first prompt shows."""
+        return self._missing(evidence, State(bugs=frozenset(self.bugs)), whole=True)
 
-    def mended(self, state: State, traces: Sequence[Shown], cases: Sequence[Shown]) -> State:
-        """What is still missing when these failing cases have been seen as well."""
-        found = self._missing(Evidence([*traces, *cases]), state, whole=False)
+    def mended(self, state: State, evidence: Evidence, cases: Sequence[Shown]) -> State:
+        """What is still missing when these failing cases, which are of the evidence, are seen."""
+        found = self._missing(evidence, state, whole=False)
         return replace(
             found, bugs=frozenset(bug for bug in state.bugs if not is_revealed(bug, cases))
         )

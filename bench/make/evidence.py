@@ -1,4 +1,4 @@
-"""What traces and failing cases show together."""
+"""What a prompt shows: traces, failing cases, and the units of the sites file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from bench.make.reading import Field, SaidAnswer, Shown
 
 
 class Evidence:
-    """Of some traces and failing cases, asked in one place."""
+    """Of some traces and failing cases, and units beside them, asked in one place."""
 
-    def __init__(self, shown: Sequence[Shown]) -> None:
+    def __init__(self, shown: Sequence[Shown], units: Sequence[tuple[str, str]] = ()) -> None:
         self._shown = tuple(shown)
+        self._units = tuple(units)
 
     @property
     def text(self) -> str:
@@ -19,7 +20,8 @@ class Evidence:
 
     @property
     def units(self) -> Iterator[tuple[str, str]]:
-        """Metric and unit, of every site that was shown."""
+        """Metric and unit, of every site that was shown or that the file names."""
+        yield from self._units
         for one in self._shown:
             yield from one.units.items()
 

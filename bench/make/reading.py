@@ -117,11 +117,12 @@ class Shown:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """`question` is all that stands under the last heading of that name. `candidate` is empty where
-    there is none."""
+    there is none. `units` are a metric and a unit that some site reports it in."""
 
     step: Step
     question: str
     candidate: str = ""
+    units: tuple[tuple[str, str], ...] = ()
     traces: tuple[Shown, ...] = ()
     cases: tuple[Shown, ...] = ()
 
@@ -144,6 +145,7 @@ def read_prompt(text: str) -> Prompt:
         step=step,
         question=sections.get("Question", ""),
         candidate=_code(sections.get("Candidate", "")),
+        units=tuple(_units(sections.get("Params", ""))),
         traces=tuple(_blocks(sections.get("Traces", ""))),
         cases=tuple(_blocks(sections.get("Failing cases", ""))),
     )
@@ -160,6 +162,14 @@ def _sections(text: str) -> dict[str, str]:
         else:
             here.append(line)
     return {name: "\n".join(lines) for name, lines in found.items()}
+
+
+def _units(section: str) -> Iterator[tuple[str, str]]:
+    for line, fenced in _fenced(section.splitlines()):
+        if fenced and line.startswith("units: "):
+            for metric, units in _document(line.removeprefix("units: ")).items():
+                for unit in units:
+                    yield metric, unit
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:

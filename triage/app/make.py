@@ -134,7 +134,10 @@ async def make_tool(
                     bench.sop,
                     node,
                     kinds={name: kind_of(one) for name, one in settings.sources.items()},
-                    sites=[bench.sites.profile(case.warehouse).site for case in split.train],
+                    sites=[
+                        *(bench.sites.profile(case.warehouse).site for case in split.train),
+                        *(profile.site for profile in bench.sites.profiles.values()),
+                    ],
                 ),
                 train=split.train,
                 heldout=split.heldout,

@@ -27,7 +27,8 @@ class SourceKind(StrEnum):
 class Task:
     """`before` are all nodes that lead here, with verdicts None; `after` is what its words lead to.
     `readable` are the nodes whose verdict a tool may read: every way from every alarm passes them
-    first. `sites` are those of the training cases, whose facts a tool may read."""
+    first. `sites` are those whose facts and units a tool may meet, those of the training cases
+    first."""
 
     node: NodeId
     kind: NodeKind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from triage.fallback.masking import Mask
 from triage.fallback.template import fenced, phrased
@@ -16,7 +17,7 @@ from triage.maker.task import Task
 from triage.model.site import ParamValue, Site
 from triage.sop.procedure import Param
 
-MAX_FACTS = 3_000  # characters of a site's facts
+MAX_FACTS = 3_000  # characters of a site's facts, and of the units of all sites
 
 _BACKTICKS = re.compile(r"`+")
 
@@ -61,8 +62,9 @@ class Wording:
             yield self._texts["readable_none"]
 
     def _params(self, task: Task, mask: Mask) -> Iterator[str]:
-        """All of them, and more about those that share a word with the question; then the facts of
-        a site, which its file states."""
+        """All of them, and more about those that share a word with the question; then what the
+        sites file states: the facts of one site, and the units of all. No site is named beside a
+        unit, for a tool is to read it from its site."""
         near, others = [], []
         wanted = stems(task.text)
         for name, param in task.params.items():
@@ -82,7 +84,11 @@ class Wording:
         known = next((site for site in task.sites if site.facts), None)
         if known is not None:
             yield self._say("facts", site=known.name, zone=known.zone)
-            yield fenced(mask.clean(_facts(known)))
+            yield fenced(mask.clean(_stated(dict(known.facts))))
+        units = _units(task.sites)
+        if units:
+            yield self._texts["units"]
+            yield fenced(mask.clean(f"units: {_stated(units)}"))
 
     def _param(self, name: str, param: Param) -> str:
         return self._say(
@@ -167,8 +173,17 @@ def _codes(trace: CaseTrace) -> list[str]:
     return [turn.code for turn in trace.turns if turn.code.strip()]
 
 
-def _facts(site: Site) -> str:
-    text = json.dumps(dict(site.facts), ensure_ascii=False, default=str)
+def _units(sites: Sequence[Site]) -> dict[str, list[str]]:
+    """By metric."""
+    found: dict[str, set[str]] = {}
+    for site in sites:
+        for metric, unit in site.units.items():
+            found.setdefault(metric, set()).add(unit)
+    return {metric: sorted(found[metric]) for metric in sorted(found)}
+
+
+def _stated(facts: Mapping[str, Any]) -> str:
+    text = json.dumps(facts, ensure_ascii=False, default=str)
     return text if len(text) <= MAX_FACTS else f"{text[: MAX_FACTS - 1]}…"
 
 

@@ -15,6 +15,7 @@ from bench.make.author import all_names
 from bench.make.bugs import Bug, FoundBug, apart, bugs_of, drawn, revealed_by
 from bench.make.casework import seen_through_quirks
 from bench.make.draft import Known, State
+from bench.make.evidence import Evidence
 from bench.make.holes import Hole, guess, holes_of, is_seen
 from bench.make.reading import Shown
 from triage.library.policy import check_source
@@ -125,7 +126,7 @@ def test_every_draft_keeps_to_the_policy(node: str) -> None:
 @pytest.mark.parametrize("node", NODES)
 def test_with_nothing_seen_everything_is_missing(node: str) -> None:
     one = known(node)
-    first = one.first([])
+    first = one.first(Evidence([]))
     assert first.holes == frozenset(one.holes)
     assert first.quirks == {quirk.name for quirk in one.quirks}
 
@@ -140,7 +141,7 @@ def test_no_guess_is_a_name_that_exists(node: str) -> None:
 def test_the_code_of_a_trace_tells_names_but_no_quirks() -> None:
     node = "rc_air_pressure_low"
     one = known(node)
-    first = one.first([Shown(text=sources()[node])])
+    first = one.first(Evidence([Shown(text=sources()[node])]))
     assert first.holes == frozenset()
     assert first.quirks == {quirk.name for quirk in one.quirks}
 

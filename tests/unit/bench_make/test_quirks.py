@@ -117,6 +117,12 @@ def test_a_quirk_is_not_shown_by_nothing() -> None:
             assert not one.shown(Evidence([])), (path, one.name)
 
 
+def test_units_of_the_sites_file_show_a_unit() -> None:
+    one = quirk("rc_air_pressure_low", "units air_pressure psi")
+    assert one.shown(Evidence([], [("air_pressure", "psi")]))
+    assert not one.shown(Evidence([], [("air_pressure", "bar"), ("other", "psi")]))
+
+
 def test_a_step_shows_the_grain() -> None:
     grain = quirk("obs_sorter_slow", "grain 5")
     for step, expected in ((5.0, True), (10.0, False), (None, False)):

@@ -62,6 +62,13 @@ def test_a_trace() -> None:
     assert (empty.kind, empty.size, empty.failure) == ("", 0, "")
 
 
+def test_units_of_the_sites_file() -> None:
+    shown = 'units: {"air": ["bar", "kPa"], "flow": ["l/s"]}'
+    text = MAKE.format(traces="", question="Q").replace("air_bar=5.3 bar", f"~~~\n{shown}\n~~~")
+    assert read_prompt(text).units == (("air", "bar"), ("air", "kPa"), ("flow", "l/s"))
+    assert read_prompt(text.replace("~~~\n", "")).units == ()
+
+
 def test_rows_between_pipes_are_read_as_well() -> None:
     text = (
         "# Traces\n## Trace 1\nquery: x\nanswer: 2 rows\n| field | types | count | nulls | low |"

@@ -38,6 +38,7 @@ from triage.maker.model import Mismatch, Score, SeenField
 from triage.maker.prompt import LADDER, MakerPrompts, PromptTooLarge, Repair
 from triage.maker.task import SourceKind, task_of
 from triage.model.decision import NodeId
+from triage.model.site import Site
 from triage.model.verdict import Clause, Truth, Verdict
 from triage.ports import ChatMessage
 from triage.trial.model import FAILED, Tried
@@ -82,7 +83,7 @@ def user(messages: Sequence[ChatMessage]) -> str:
 
 def make(**more: object) -> str:
     traces = more.get("traces", [trace()])
-    return user(PROMPTS.make(task(), traces, mask=MASK, fits=fits))  # type: ignore[arg-type]
+    return user(PROMPTS.make(more.get("task", task()), traces, mask=MASK, fits=fits))  # type: ignore[arg-type]
 
 
 def reflect() -> str:
@@ -228,6 +229,18 @@ def test_params_and_facts() -> None:
     assert "belt_speed=2 m/s" in text
     assert "in Europe/Berlin" in text
     assert '~~~\n{"tanks": 9}\n~~~' in text
+
+
+def test_the_units_of_all_sites_and_no_site_beside_them() -> None:
+    sites = [
+        Site(name="aa", zone="UTC", units={"level": "litres", "flow": "l/s"}, facts={}),
+        Site(name="bb", zone="UTC", units={"level": "gallons"}, facts={}),
+        Site(name="cc", zone="UTC", units={}, facts={}),
+    ]
+    text = section(make(task=replace(task(), sites=tuple(sites))), "Params")
+    assert '~~~\nunits: {"flow": ["l/s"], "level": ["gallons", "litres"]}\n~~~' in text
+    assert not {"aa", "bb", "cc"} & set(re.findall(r"\w+", text))
+    assert "units" not in section(make(task=replace(task(), sites=tuple(sites[2:]))), "Params")
 
 
 def test_a_source_is_told_by_its_kind_only() -> None:
