@@ -14,8 +14,10 @@ within QUEUE_S before `end`: what an alert had to wait then that nothing had hap
 figure is what the lease, its expiry, the sweep and the second attempt cost, and compares with
 lease + 2 s.
 
-A recovery is *disturbed* when a server was down or hung at any time of it: a broker that restarts
-may begin its leases anew, so such ones are told apart.
+Two kinds are told apart, since more than a death is in them. A recovery is *disturbed* when a
+server was down or hung at any time of it: a broker that restarts may begin its leases anew. It is
+*lost again* when, within it, a cut connection swallowed an answer of the broker or the database
+that named the alert: to the broker it was delivered, nobody has it, and another lease must end.
 
 What it cannot see: an alert that a replica had claimed and not yet asked a source for.
 """
@@ -26,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.chaos.facts import AlertRow, Ask, Asks, DecisionRow
+from bench.chaos.proxy import LostAnswer
 
 QUEUE_S = 0.5
 
@@ -53,6 +56,7 @@ class Recovery:
     dark_s: float
     queued_s: float
     disturbed: bool
+    lost_again: bool
 
 
 def recoveries(
@@ -63,6 +67,7 @@ def recoveries(
     *,
     dark: Spans,
     outages: Spans,
+    lost: Sequence[LostAnswer] = (),
 ) -> list[Recovery]:
     """The longest first. Alerts that were never decided are not among them: they are missing."""
     decided_at = {one.alert_id: one.decided_at for one in decisions}
@@ -88,6 +93,10 @@ def recoveries(
                     dark_s=dark_s,
                     queued_s=queued_s,
                     disturbed=overlap(outages, death.at, end) > 0,
+                    lost_again=any(
+                        death.at < answer.at < end and alert_id.encode() in answer.data
+                        for answer in lost
+                    ),
                 )
             )
     return sorted(found, key=lambda one: one.recovery_s, reverse=True)

@@ -68,6 +68,7 @@ async def test_an_answer_is_cut_after_so_many_bytes() -> None:
         assert b"".join(got) == b"hello"
         assert await exchanged(proxy, b"again") == b"again"
         assert proxy.drops == 1
+        assert [one.data for one in proxy.lost] == [b"hello"]
 
 
 async def test_a_request_is_cut_after_so_many_bytes() -> None:
@@ -77,6 +78,7 @@ async def test_a_request_is_cut_after_so_many_bytes() -> None:
         assert b"".join(got) in (b"", b"he")
         assert await exchanged(proxy, b"again") == b"again"
         assert proxy.drops == 1
+        assert proxy.lost == []
 
 
 async def test_a_cut_waits_for_its_bytes() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from bench.chaos.facts import AlertRow, Ask, DecisionRow
+from bench.chaos.proxy import LostAnswer
 from bench.chaos.recovery import Death, Recovery, overlap, recoveries
 from tests.unit.bench_chaos.chaos_facts import alert, decision
 
@@ -26,12 +27,15 @@ def measured(
     *,
     dark: Sequence[tuple[float, float]] = (),
     outages: Sequence[tuple[float, float]] = (),
+    lost: Sequence[LostAnswer] = (),
     others: Sequence[tuple[AlertRow, DecisionRow]] = (),
 ) -> list[Recovery]:
     """Of alert `a`, accepted at 1."""
     rows = {"a": alert("a", accepted_at=1.0), **{row.alert_id: row for row, _ in others}}
     decisions = [decision("a", decided_at=decided_at), *(one for _, one in others)]
-    return recoveries(deaths, {"a": list(asks)}, rows, decisions, dark=dark, outages=outages)
+    return recoveries(
+        deaths, {"a": list(asks)}, rows, decisions, dark=dark, outages=outages, lost=lost
+    )
 
 
 def test_from_the_death_to_the_decision() -> None:
@@ -128,3 +132,20 @@ def test_the_longest_comes_first() -> None:
 def test_overlap() -> None:
     assert overlap([(0, 2), (3, 5), (9, 10)], 1, 4) == 2
     assert overlap([(0, 2)], 2, 4) == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "lost_again"),
+    [
+        (12, b"HMSG wk.a 1", True),
+        (12, b"HMSG wk.b 1", False),
+        (9, b"HMSG wk.a 1", False),
+        (15, b"HMSG wk.a 1", False),
+    ],
+    ids=["its own", "another's", "before the death", "after the decision"],
+)
+def test_an_answer_that_a_cut_swallowed(at: float, data: bytes, lost_again: bool) -> None:
+    (one,) = measured(
+        [death(10)], [ask(9, 0), ask(13, 1)], decided_at=14, lost=[LostAnswer(at, data)]
+    )
+    assert one.lost_again is lost_again
