@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
 from triage.adapters.nats.connection import Connection
 from triage.adapters.nats.delivered import Delivered
 from triage.adapters.nats.exchange import ACK, NAK, Request, is_gone
-from triage.adapters.nats.jetstream import Gone, JetStream, Json
+from triage.adapters.nats.jetstream import Gone, JetStream
 from triage.adapters.nats.leases import Leases
+from triage.adapters.nats.stream_setup import StreamSetup
 from triage.adapters.nats.weaknesses import weaknesses
 from triage.adapters.nats.wire import Wire
 from triage.errors import ConfigError, QueueError
@@ -58,13 +58,10 @@ class NatsStream:
             raise ConfigError(f"[streams.{name}] subject: {subject!r} is no subject of NATS")
         self._name = name
         self._stream = stream
-        self._subject = subject
-        # What a consumer may not be called.
-        self._group = group.replace(".", "_")
+        self._setup = StreamSetup(
+            section=name, stream=stream, group=group, subject=subject, lease_s=lease_s
+        )
         self._leases = Leases(lease_s=lease_s, clock=clock)
-        self._created: tuple[str, str] = ("", "")
-        self._era = 0
-        """Counts the streams and consumers that there were; tokens begin with it."""
         self._connection = Connection(url, name=f"triage {name}", prepare=self._prepare)
 
     @property
@@ -91,10 +88,11 @@ class NatsStream:
                 self._leases.tidy()
                 asked_at, began = self._leases.now(), loop.time()
                 wait = min(POLL_S, max(0.0, until - began))
+                server = JetStream(wire, self.label)
                 try:
-                    pull = await JetStream(wire, self.label).pull(
+                    pull = await server.pull(
                         self._stream,
-                        self._group,
+                        self._setup.group,
                         batch=limit,
                         wait_s=wait,
                         max_bytes=max(LEAST_BYTES, wire.max_payload + _OVERHEAD),
@@ -105,8 +103,12 @@ class NatsStream:
                         raise
                     is_second = True
                     continue
-                if pull.messages or loop.time() >= until:
+                if pull.messages:
+                    self._setup.gave(pull.messages[-1].stored_at)
                     return [self._take(message, asked_at) for message in pull.messages]
+                await self._setup.look(server, asked_at)
+                if loop.time() >= until:
+                    return []
                 is_second = False
                 self._connection.works()
                 if loop.time() - began < wait / 2:
@@ -144,7 +146,7 @@ class NatsStream:
         with self._connection.operation():
             wire = await self._connection.ready()
             # `ready` may have found another stream, where the same numbers name other messages.
-            ours = [token for token in tokens if token.startswith(f"{self._era} ")]
+            ours = [token for token in tokens if token.startswith(f"{self._setup.era} ")]
             replies = await wire.tell([Request(token.partition(" ")[2], how) for token in ours])
             for token in ours:
                 self._leases.end(token)
@@ -152,59 +154,11 @@ class NatsStream:
                 self._connection.unprepare()
 
     async def _prepare(self, wire: Wire) -> None:
-        server = JetStream(wire, self.label)
-        info = await server.stream(self._stream)
-        if info is None:
-            raise QueueError(
-                f"{self._connection.label}: there is no stream {self._stream}; its producers make"
-                f" it (nats stream add {self._stream}), or [streams.{self._name}] names the wrong"
-                " one; it is looked for until it is there"
-            )
-        consumer = await server.consumer(self._stream, self._group)
-        wanted = self._consumer()
-        if consumer is None:
-            consumer = await server.put_consumer(self._stream, wanted)
-        else:
-            self._compare(consumer["config"], wanted)
-            if consumer["config"].get("ack_wait") != wanted["ack_wait"]:
-                await server.put_consumer(
-                    self._stream, {**consumer["config"], "ack_wait": wanted["ack_wait"]}
-                )
-        created = (info["created"], consumer["created"])
-        if created != self._created:
-            self._created = created
-            self._era += 1
-
-    def _consumer(self) -> dict[str, Any]:
-        consumer = {
-            "durable_name": self._group,
-            "description": "triage: alerts of producers",
-            "deliver_policy": "all",
-            "ack_policy": "explicit",
-            "ack_wait": round(self._leases.lease_s * 1e9),
-            # Without a limit: a message that JetStream gives up would be lost without a word.
-            "max_deliver": -1,
-            "max_ack_pending": -1,
-            "replay_policy": "instant",
-        }
-        return consumer | ({"filter_subject": self._subject} if self._subject else {})
-
-    def _compare(self, found: Json, wanted: Json) -> None:
-        differing = [
-            key
-            for key in ("filter_subject", "ack_policy", "deliver_subject")
-            if (found.get(key) or "") != wanted.get(key, "")
-        ]
-        if differing:
-            what = ", ".join(f"its {key} is {found.get(key)!r}" for key in differing)
-            raise QueueError(
-                f"{self.label}: consumer {self._group} is there already and another's: {what}; give"
-                f" [streams.{self._name}] another group, or remove it:"
-                f" nats consumer rm {self._stream} {self._group}"
-            )
+        await self._setup.prepare(JetStream(wire, self.label))
 
     def _take(self, message: Delivered, asked_at: float) -> StreamMessage:
-        token = f"{self._era} {message.settle}"
+        # With the era: the same numbers name other messages in another.
+        token = f"{self._setup.era} {message.settle}"
         self._leases.begin(token, asked_at)
         return StreamMessage(
             # With the time: a stream that was made again counts from 1 again.
