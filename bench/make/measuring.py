@@ -287,7 +287,10 @@ def summary(figures: Mapping[str, Any]) -> dict[str, Any]:
         f" the target, {run['rounds_mean']:.2f} repairs, {run['tokens']} tokens"
         for name, run in runs.items()
     } | {
-        "below the target": figures["nodes_below_target"],
+        "below the target": ", ".join(
+            f"{node} {100 * rate:.2f} %" for node, rate in figures["nodes_below_target"].items()
+        )
+        or "none",
         "seconds": figures["seconds"],
     }
 
