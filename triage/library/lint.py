@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from triage.library import rules
@@ -73,6 +74,8 @@ class Lint:
         self._async_allowed: ast.stmt | None = None
         self._modules: dict[str, str] = {}
         """Local name to the module it is bound to."""
+        self._classes = {"datetime"}
+        """Names of classes of `datetime`."""
         self._lasting: set[str] = set()
         """Names of what the module holds between calls."""
         for statement in tree.body:
@@ -99,6 +102,8 @@ class Lint:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     self._modules[alias.asname or alias.name] = alias.name
+            elif isinstance(node, ast.ImportFrom) and node.module == "datetime":
+                self._classes.update(alias.asname or alias.name for alias in node.names)
         for node in nodes:
             if type(node) is ast.Name:  # half of what is watched, and hardly ever at fault
                 if node.id in rules.FORBIDDEN_NAMES or node.id.startswith("__"):
@@ -163,8 +168,26 @@ class Lint:
             module = self._modules[owner]
             if name not in rules.ALLOWED_IMPORTS.get(module, frozenset({name})):
                 yield Fault.at(node, f"uses `{module}.{name}`", "tools may not use it")
+        elif name in rules.MOMENT_MAKERS and not (self._is_class(node.value) or name in self._own):
+            problem = f"uses `.{name}` of what is no class of `datetime`"
+            yield Fault.at(node, problem, rules.MOMENT_MAKERS[name])
         if not isinstance(node.ctx, ast.Load):
             yield from self._changes(node, owner)
+
+    def _is_class(self, owner: ast.expr) -> bool:
+        """Whether it is one of `datetime`, by its name."""
+        match owner:
+            case ast.Name(id=name):
+                return name in self._classes
+            case ast.Attribute(value=ast.Name(id=name)):
+                return self._modules.get(name) == "datetime"
+            case _:
+                return False
+
+    @cached_property
+    def _own(self) -> frozenset[str]:
+        """Names that the tool gives to something itself: no matter of `datetime`."""
+        return frozenset(filter(None, map(_given, ast.walk(self._tree))))
 
     def _changes(self, node: ast.AST, owner: str) -> Iterator[Fault]:
         if owner in self._lasting or owner in self._modules:
@@ -231,6 +254,20 @@ def is_docstring(statement: ast.stmt) -> bool:
             return True
         case _:
             return False
+
+
+def _given(node: ast.AST) -> str:
+    """The name that something gets here, empty for none."""
+    match node:
+        case (
+            ast.FunctionDef(name=name)
+            | ast.arg(arg=name)
+            | ast.Name(id=name, ctx=ast.Store())
+            | ast.Attribute(attr=name, ctx=ast.Store())
+        ):
+            return name
+        case _:
+            return ""
 
 
 def _one(node: ast.AST, problem: str, fix: str) -> Iterator[Fault]:

@@ -170,6 +170,21 @@ FORBIDDEN_NAMES: Mapping[str, str] = {
 
 CLOCK_ATTRIBUTES = frozenset({"now", "today", "utcnow"})
 
+_CLASS_ONLY = "the sandbox has it on the class only"
+_NOWHERE = "reckon with `timedelta`: the sandbox does not have it"
+
+MOMENT_MAKERS: Mapping[str, str] = {
+    "combine": f"write `datetime.combine(…)`: {_CLASS_ONLY}",
+    "fromisoformat": f"write `datetime.fromisoformat(…)`: {_CLASS_ONLY}",
+    "fromtimestamp": f"write `datetime.fromtimestamp(…, tz=UTC)`: {_CLASS_ONLY}",
+    "strptime": f"write `datetime.strptime(…)`: {_CLASS_ONLY}",
+    "utcfromtimestamp": "write `datetime.fromtimestamp(…, tz=UTC)`",
+    "fromisocalendar": _NOWHERE,
+    "fromordinal": _NOWHERE,
+}
+"""What the classes of `datetime` make moments with, to what to write when it is asked of a moment:
+CPython finds it there, the sandbox's interpreter does not."""
+
 INTERPRETER_ATTRIBUTES = frozenset(
     [
         "ag_code",

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from datetime import date, datetime, time, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.library.building import DYNAMIC, GOOD
 from triage.library.policy import SOURCE_LIMIT, Checked, check_source
+from triage.library.rules import CLOCK_ATTRIBUTES
 
 STATIC = """\
 import json
@@ -196,12 +199,53 @@ def test_allowed_at_the_top(top: str) -> None:
         "while True:\n    x += 1\n    if x > 9:\n        break",
         "return getattr(x, 'real')",
         "return '{} items'.format(x)",
-        "return timestamp.fromtimestamp(1, timestamp.tzinfo)",
+        "from datetime import datetime as dt\nreturn dt.fromtimestamp(1, timestamp.tzinfo)",
+        "import datetime as dt\nreturn dt.date.fromisoformat(warehouse)",
+        "from datetime import time\nreturn time.fromisoformat(warehouse)",
         "return any(v > 3 for v in [x])",
     ],
 )
 def test_allowed_in_a_function(body: str) -> None:
     assert in_body(body).findings == ()
+
+
+MAKERS = sorted(
+    {
+        name
+        for kind in (date, datetime, time, timedelta)
+        for name, value in vars(kind).items()
+        if type(value).__name__ == "classmethod_descriptor" and not name.startswith("_")
+    }
+    - CLOCK_ATTRIBUTES
+)
+
+
+@pytest.mark.parametrize(
+    "owner",
+    ["timestamp", "timestamp.date()", "context.answer(1)[0]['at']", "type(timestamp)"],
+)
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_moment_is_not_asked_for_another_moment(owner: str, name: str) -> None:
+    checked = in_body(f"make = {owner}.{name}\nreturn make(1, 2)")
+    assert checked.code is None
+    (finding,) = checked.findings
+    assert finding.line == BODY_LINE
+    assert f"`.{name}`" in finding.problem
+    assert "`datetime." in finding.fix or "`timedelta`" in finding.fix
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "class Slot:\n    def combine(self):\n        return 1",
+        "class Slot:\n    combine: int = 1",
+        "class Slot:\n    def __init__(self):\n        self.combine = 1",
+        "def slot(combine):\n    return combine",
+    ],
+)
+def test_a_name_that_the_tool_gives_is_its_own(top: str) -> None:
+    source = STATIC.format(top=top, body="return x.combine")
+    assert check(source).findings == ()
 
 
 def test_an_endless_loop_is_a_warning() -> None:
