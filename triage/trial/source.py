@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from triage import tool_api
@@ -14,6 +15,8 @@ TOOL_API = "triage.tool_api"
 ALWAYS = ("next",)
 """Builtins that the interpreter's own lack something of."""
 
+_KEPT = 64  # texts
+
 
 class Source(NamedTuple):
     """`code` is the text without the imports of `triage.tool_api`, line by line as it was; `names`
@@ -23,9 +26,11 @@ class Source(NamedTuple):
     names: tuple[str, ...]
 
 
+@lru_cache(maxsize=_KEPT)
 def source_of(text: str) -> Source:
     """Raises ToolFailed for what would not load in process either: no Python, or a name that
-    `triage.tool_api` does not have."""
+    `triage.tool_api` does not have. A shadow is run again and again, and its text takes as long as
+    the rest of what begins a session."""
     try:
         tree = ast.parse(text)
     except SyntaxError as error:

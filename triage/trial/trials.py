@@ -55,7 +55,10 @@ class SandboxTrials:
         self._limits = limits
         self._monotonic = monotonic
         self._mask = mask or Mask((), ())
-        self._prelude = ""
+        folder = resources.files(__package__ or "triage.trial")
+        serving = folder.joinpath(FILE).read_text(encoding="utf-8")
+        self._prelude = f"{prelude()}\n{serving}"
+        self._inputs = _nothing()
 
     async def run(
         self, candidate: Candidate, settings: Sequence[tuple[Setting, Answers]]
@@ -89,10 +92,10 @@ class SandboxTrials:
     async def _session(self, exchange: Exchange) -> None:
         """Until all settings of the exchange are over, or the session is spoiled."""
         async with self._sandbox.session(
-            prelude=self._text(),
+            prelude=self._prelude,
             stubs=STUBS,
             functions={"exchange": exchange.exchange},
-            inputs=_nothing(),
+            inputs=self._inputs,
         ) as session:
             while not exchange.is_over:
                 error = await self._run(session, exchange)
@@ -120,13 +123,6 @@ class SandboxTrials:
         """For a run whatever happens: no setting comes to it."""
         limits = self._limits
         return limits.load_s + limits.settings_a_session * (limits.evaluate_s + limits.answers_s)
-
-    def _text(self) -> str:
-        if not self._prelude:
-            folder = resources.files(__package__ or "triage.trial")
-            serving = folder.joinpath(FILE).read_text(encoding="utf-8")
-            self._prelude = f"{prelude()}\n{serving}"
-        return self._prelude
 
 
 def _nothing() -> dict[str, Any]:

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from math import inf, nan
 from typing import Any
@@ -34,16 +33,15 @@ from tests.unit.trial.trial_world import (
     shown,
     sql_of,
     stepping,
-    tool_of,
 )
 from triage.adapters.sandbox import MontySandbox
 from triage.errors import SandboxFailed
 from triage.model.query import Aggregate, Answer, Call, Query, Reading, Rows, Samples, Series
 from triage.model.verdict import Clause, Truth, Verdict
 from triage.ports import SandboxRun, SandboxSession
-from triage.trial.in_process import ApprovedTrials
 from triage.trial.limits import TrialLimits
 from triage.trial.model import Setting, Told
+from triage.trial.source import source_of
 from triage.trial.trials import SandboxTrials
 
 YES = Verdict(Truth.TRUE, (Clause("a", 1.5, ">", 1, "m", True),), "it is so", "CH-7")
@@ -65,6 +63,17 @@ async def test_three_verdicts(value: float | None, word: str) -> None:
     answer = ({"value": value},) if value is not None else ()
     tried = await both(candidate(), setting(), lambda: Given({DEPTH: answer}))
     assert tried.value == word
+
+
+async def test_a_text_is_made_ready_once() -> None:
+    """It takes longer than all else that begins a session here, and a shadow's is run for ever."""
+    one = candidate()
+    ready = source_of(one.text)
+    async with in_sandbox() as trials:
+        before = source_of.cache_info().hits
+        await trials.run(one, [(setting(), depth())])
+    assert source_of.cache_info().hits == before + 1
+    assert source_of(one.text) is ready
 
 
 async def test_nothing_to_try() -> None:
@@ -383,24 +392,3 @@ async def test_a_sandbox_that_is_closed() -> None:
         pass
     with pytest.raises(SandboxFailed, match="closed"):
         await trials.run(candidate(), [(setting(), depth())])
-
-
-async def test_in_process_runs_the_approved_text_only() -> None:
-    trials = ApprovedTrials(tool_of(candidate()), limits=TrialLimits(), monotonic=lambda: 0.0)
-    with pytest.raises(ValueError, match=r"not the approved obs_depth/v1\.py"):
-        await trials.run(candidate(judging("return no_data('x')")), [(setting(), depth())])
-
-
-async def test_in_process_a_tool_that_waits_for_nothing_is_cut_off() -> None:
-    """No text could be such a tool: it cannot import asyncio."""
-
-    async def evaluate(*_arguments: Any) -> Verdict:
-        await asyncio.Event().wait()
-        return YES
-
-    one = candidate(stepping("return no_data('x')"), dynamic=True)
-    tool = replace(tool_of(one), evaluate=evaluate)
-    limits = TrialLimits(evaluate_s=0.01, answers_s=0.01)
-    trials = ApprovedTrials(tool, limits=limits, monotonic=lambda: 0.0)
-    [tried] = await trials.run(one, [(setting(), depth())])
-    assert (tried.failure, tried.detail) == ("deadline", "cut off after 0.02 s")
