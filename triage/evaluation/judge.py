@@ -86,6 +86,12 @@ def collect_queries(
     return tuple(returned)
 
 
+def check_count(asked: int) -> None:
+    """`asked` are the queries of a dynamic tool, with the one it asks now. Raises ToolFailed."""
+    if asked > MAX_QUERIES:
+        raise ToolFailed(ToolFailure.INVALID_QUERIES, f"asked more than {MAX_QUERIES} queries")
+
+
 def check_query(query: Any, allowed: Sequence[str]) -> None:
     """Raises ToolFailed for what is no query, or asks a source that the node does not declare.
 

@@ -13,8 +13,8 @@ from triage.evaluation.answers import AnswerBook, Ticket
 from triage.evaluation.context import ToolContext
 from triage.evaluation.guard import Answered, GuardedSource, Unanswered
 from triage.evaluation.judge import (
-    MAX_QUERIES,
     Marker,
+    check_count,
     check_query,
     checked,
     collect_queries,
@@ -196,10 +196,7 @@ class Attempt:
             # Kept here too: a tool that swallows the error must not turn an outage into a verdict.
             if not first:
                 try:
-                    if len(plan.asked) >= MAX_QUERIES:
-                        raise ToolFailed(
-                            ToolFailure.INVALID_QUERIES, f"asked more than {MAX_QUERIES} queries"
-                        )
+                    check_count(len(plan.asked) + 1)
                     check_query(query, plan.node.sources)
                     self._marker.leave()
                     reply = await self._book.ask(query)

@@ -26,15 +26,20 @@ def question(
             for parent, result in walked.items()
             if node.node in sop.nodes[parent].targets[result.word]
         ),
-        after=tuple(
-            Follower(word, target, _text(sop, target))
-            for word in WORDS
-            for target in node.targets[word]
-        ),
+        after=followers(sop, node),
         parameters={
             name: Parameter(name=name, value=profile.params[name], unit=param.unit, text=param.text)
             for name, param in sop.params.items()
         },
+    )
+
+
+def followers(sop: Sop, node: Node) -> tuple[Follower, ...]:
+    """What each word of the node's answer leads to."""
+    return tuple(
+        Follower(word, target, _text(sop, target))
+        for word in WORDS
+        for target in node.targets[word]
     )
 
 

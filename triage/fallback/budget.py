@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from math import ceil, inf
+from math import inf
 from typing import TypeVar
 
 from triage.errors import FallbackFailure
 from triage.fallback.ending import NoVerdict
 from triage.fallback.limits import AgentLimits
+from triage.fallback.tokens import TokenEstimate
 from triage.ports import ChatMessage, Completion
 
-BYTES_A_TOKEN = 4
-MESSAGE_TOKENS = 4  # what a chat template puts around each message
 LEAST_REPLY_TOKENS = 128  # a reply that is allowed less cannot hold an answer
 
 GRACE_S = 1.0
@@ -26,8 +25,8 @@ class Budget:
     """Starts with the attempt. `monotonic` gives seconds; the time is the shorter of the limits'
     and `timeout_s`.
 
-    Tokens of a request are estimated before it is made, four bytes each until the endpoint
-    counts more of them: then by the most it ever counted. What is charged is its own count.
+    Tokens of a request are estimated before it is made; what is charged is the endpoint's own
+    count.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class Budget:
         self._monotonic = monotonic
         self._began = monotonic()
         self._ends = self._began + min(limits.timeout_s, timeout_s)
-        self._density = 1.0
+        self._estimate = TokenEstimate()
         self.turns = 0
         self.tokens = 0
 
@@ -81,7 +80,7 @@ class Budget:
         return NoVerdict(FallbackFailure.TIMEOUT, f"the time was over after {self.elapsed_s:.3g} s")
 
     def estimate(self, messages: Sequence[ChatMessage]) -> int:
-        return ceil(_plain_estimate(messages) * self._density)
+        return self._estimate.of(messages)
 
     def has_room(self, messages: Sequence[ChatMessage]) -> bool:
         """Whether a reply of full length fits behind them."""
@@ -97,10 +96,4 @@ class Budget:
         prompt_tokens = max(0, completion.prompt_tokens)
         self.turns += 1
         self.tokens += prompt_tokens + max(0, completion.completion_tokens)
-        self._density = max(self._density, prompt_tokens / _plain_estimate(messages))
-
-
-def _plain_estimate(messages: Sequence[ChatMessage]) -> int:
-    """At least 1."""
-    size = sum(len(message.content.encode(errors="replace")) for message in messages)
-    return 1 + size // BYTES_A_TOKEN + MESSAGE_TOKENS * len(messages)
+        self._estimate.learn(messages, prompt_tokens)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
-from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Any, Self
 
 import yaml
@@ -19,6 +15,7 @@ from triage.fallback.host import HostTools
 from triage.fallback.listing import kind_of
 from triage.fallback.masking import Mask
 from triage.fallback.prelude import tool_mode_inputs
+from triage.fallback.prompt_files import PromptFiles, files_of
 from triage.fallback.template import fenced, filled, phrased
 from triage.fallback.words import stems
 from triage.model.question import Asker, Follower, Parameter, Question
@@ -26,50 +23,32 @@ from triage.ports import ChatMessage, FallbackRequest
 
 __all__ = ["Example", "Prompt"]
 
-FOLDER = "prompts"
-RULES, TASK, EXAMPLE = "rules.md", "task.md", "example.md"
+TASK, EXAMPLE = "task.md", "example.md"
 AS_JSON = "as_json.md"
-TEXTS, PHRASES = "texts.yaml", "phrases.yaml"
+TEXTS = "texts.yaml"
 
 ALERT_NAMES = ("site", "fired_at", "entity", "labels", "facts", "units", "zone")
 MAX_DATA = 6_000  # characters of the alert and the site's facts
 MAX_SAID = 200  # characters of what a parent said
 
-_VERSION = re.compile(r"version: (\S+)\n+")
 
-
-class Prompt:
-    """`files` maps a path under prompts/ to its text. `version` is the one in the rules, `sha256`
-    is of all files. With `as_json` replies are asked for as REPLY_SCHEMA has them."""
+class Prompt(PromptFiles):
+    """With `as_json` replies are asked for as REPLY_SCHEMA has them."""
 
     def __init__(self, files: Mapping[str, str], *, as_json: bool = False) -> None:
-        """Raises ValueError for rules without a version, KeyError for a file that is missing."""
-        found = _VERSION.match(files[RULES])
-        if found is None:
-            raise ValueError(f"{RULES} must begin with a line `version: …`")
-        self.version = found[1]
-        digest = hashlib.sha256()
-        for name in sorted(files):
-            digest.update(f"{name}\0{files[name]}\0".encode())
-        self.sha256 = digest.hexdigest()
+        """As PromptFiles."""
+        super().__init__(files)
         self.as_json = as_json
-        self._rules = files[RULES][found.end() :].strip()
         if as_json:
             self._rules += f"\n\n{files[AS_JSON].strip()}"
         self._task = files[TASK]
         self._example = files[EXAMPLE]
         self._texts: Mapping[str, str] = yaml.safe_load(files[TEXTS])
-        self._phrases: Mapping[str, str] = yaml.safe_load(files[PHRASES])
 
     @classmethod
     def load(cls, *, as_json: bool = False) -> Self:
         """Reads the files of this package."""
-        folder = resources.files(__package__ or "triage.fallback") / FOLDER
-        return cls(dict(_files(folder)), as_json=as_json)
-
-    def phrase(self, name: str, **values: str) -> str:
-        """Raises KeyError for a phrase that there is not, or a value that it lacks."""
-        return phrased(self._phrases[name], values)
+        return cls(files_of(__package__ or "triage.fallback"), as_json=as_json)
 
     def inputs(self, request: FallbackRequest) -> dict[str, Any]:
         """The sandbox's globals, JSON types."""
@@ -228,11 +207,3 @@ def _value(parameter: Parameter) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def _files(folder: Traversable, under: str = "") -> Iterator[tuple[str, str]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _files(entry, f"{under}{entry.name}/")
-        elif entry.name.endswith((".md", ".yaml")):
-            yield f"{under}{entry.name}", entry.read_text(encoding="utf-8")

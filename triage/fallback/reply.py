@@ -78,7 +78,7 @@ def read_reply(completion: Completion, *, callables: Collection[str], code_bytes
     if len(completion.text) > MAX_REPLY_CHARS:
         return Reply(text.strip(), problem=NoCode.TOO_LONG)
     cut_off = completion.finish == CUT_OFF
-    thinking, text = _split_thinking(text)
+    thinking, text = split_thinking(text)
     if not text.strip():
         return Reply(thinking, problem=NoCode.TRUNCATED if cut_off else NoCode.EMPTY)
     structured = _structured(text)
@@ -148,7 +148,7 @@ def structured(thought: str, code: str) -> str:
     return orjson.dumps({THOUGHT_KEY: thought, CODE_KEY: code}).decode()
 
 
-def _split_thinking(text: str) -> tuple[str, str]:
+def split_thinking(text: str) -> tuple[str, str]:
     """What a reasoning model thought aloud, and the reply proper: fences in the former are
     drafts."""
     start = text.lstrip()

@@ -77,6 +77,17 @@ def _suggestion(sop: Sop, name: str) -> str:
     return f"did you mean {close[0]!r}?" if close else "name a node of the SOP"
 
 
+def parents_of(sop: Sop, node: NodeId) -> tuple[NodeId, ...]:
+    """The nodes whose verdicts a tool of `node` may read, in the SOP's order; none for a node that
+    no alarm reaches."""
+    dominators = _Dominators(sop)
+    if node not in dominators:
+        return ()
+    return tuple(
+        other for other in sop.nodes if other != node and dominators.dominates(other, node)
+    )
+
+
 def _following(sop: Sop, node: str) -> list[str]:
     if node == _START:
         entries = (entry for entries in sop.alarms.values() for entry in entries)

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from triage.errors import SourceFailure
 from triage.maker.agreement_wire import Said, request_document, said_of
-from triage.maker.gates import EXAMPLES, INTERPRETERS
+from triage.maker.gates import INTERPRETERS
+from triage.maker.metamorphic import EXAMPLES
 from triage.maker.model import Gate
 from triage.trial.model import Answers, Candidate, Setting, Trials, Tried
 

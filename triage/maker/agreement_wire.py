@@ -44,7 +44,7 @@ def request_document(
 ) -> dict[str, Any]:
     """Each case with the answers that were told in the other interpreter."""
     return {
-        "candidate": {**candidate._asdict()},
+        "candidate": candidate._asdict(),
         "cases": [
             {
                 "setting": _setting_document(setting),

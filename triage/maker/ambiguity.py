@@ -16,6 +16,7 @@ from triage.fallback.words import stems
 from triage.maker.model import Mismatch, Round
 from triage.maker.reply import sentences
 from triage.model.canonical import canonical_json, sha256_hex
+from triage.model.case import cases_said
 from triage.model.decision import NodeId
 from triage.ports import WatchFinding, WatchKind
 
@@ -110,8 +111,8 @@ def _finding(
         subject=sentence,
         tool_sha256=tool_sha256,
         detail=(
-            f"candidates of {len(wrong)} rounds disagree with the labels of {_cases(len(cases))}"
-            f" ({said}); {why}"
+            f"candidates of {len(wrong)} rounds disagree with the labels of"
+            f" {cases_said(len(cases))} ({said}); {why}"
         ),
         first_at=at,
         last_at=at,
@@ -131,10 +132,6 @@ def _times(expected: str, got: str, count: int) -> str:
     if expected == got:
         return f"{count} × another subject"  # noqa: RUF001 - a multiplication sign
     return f"{count} × {got} for {expected}"  # noqa: RUF001 - likewise
-
-
-def _cases(count: int) -> str:
-    return "1 case" if count == 1 else f"{count} cases"
 
 
 def ambiguity_document(finding: WatchFinding) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from triage.model.canonical import sha256_hex
 from triage.model.case import LabelledCase, RecordedAnswer, case_id
 from triage.model.decision import NodeId
 from triage.model.site import ParamValue
-from triage.model.verdict import Clause, Truth, Verdict
+from triage.model.verdict import WORDS, Clause, Truth, Verdict
 from triage.sop.located import plain
 from triage.sop.procedure import Sop
 from triage.sop.sites import Sites
@@ -138,14 +138,13 @@ async def _answers(
 
 
 def _parents(walked: Mapping[str, Document], before: frozenset[NodeId]) -> dict[str, Verdict]:
-    words = {truth.word: truth for truth in Truth}
     return {
         name: Verdict(
-            value=words[one["verdict"]],
+            value=Truth(one["verdict"]),
             clauses=tuple(Clause(**clause) for clause in one["clauses"]),
             explanation=one["explanation"],
             subject=one["subject"],
         )
         for name, one in walked.items()
-        if name in before and one["verdict"] in words
+        if name in before and one["verdict"] in WORDS
     }

@@ -25,7 +25,7 @@ from triage.maker.cases_reading import (
     parse_cases,
     same_label,
 )
-from triage.model.case import LabelledCase, answer_json
+from triage.model.case import LabelledCase
 from triage.model.decision import NodeId
 from triage.model.verdict import Verdict
 from triage.sop.procedure import Sop
@@ -111,7 +111,7 @@ def case_line(case: LabelledCase) -> bytes:
         answers = [
             {
                 "query": dict(one.query),
-                "answer": answer_json(one.body) if one.body else None,
+                "answer": orjson.loads(one.body) if one.body else None,
                 **({"failure": one.failure} if one.failure else {}),
             }
             for one in case.answers

@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Wi
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from triage.model.verdict import WORDS
 from triage.model.verdict_bounds import MAX_TEXT as MAX_EXPLANATION
 from triage.model.verdict_bounds import is_storable
 from triage.sop.fields import MAX_NAME, MAX_TEXT, FileModel, Scalar
@@ -33,7 +34,6 @@ SCHEMA_HINT = "see `triage schema cases`"
 ExpectedWord = Literal["true", "false", "no_data"]
 SplitWord = Literal["", "train", "heldout"]
 
-_WORDS = ("true", "false", "no_data")
 _MEANT = {
     "yes": "true",
     "y": "true",
@@ -71,13 +71,13 @@ def _refused(problem: str, fix: str) -> PydanticCustomError:
 
 def _meant(value: str) -> str:
     word = value.strip().lower().replace(" ", "_").replace("-", "_")
-    return word if word in _WORDS else _MEANT.get(word.replace("_", ""), "")
+    return word if word in WORDS else _MEANT.get(word.replace("_", ""), "")
 
 
 def _word(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    if value in _WORDS:
+    if value in WORDS:
         return value
     meant = _meant(str(value)) if isinstance(value, str | int) or value is None else ""
     shown = f"`{plain(value)}`" if isinstance(value, str) else _kind(value)

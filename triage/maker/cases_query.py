@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, get_args
 
 from triage.errors import ToolFailed
@@ -17,6 +17,7 @@ from triage.model.query import (
     Rows,
     Samples,
     decode_answer,
+    read_instant,
 )
 from triage.sop.located import plain
 
@@ -99,14 +100,10 @@ def _object(document: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _instant(document: Mapping[str, Any], key: str) -> datetime:
-    value = document[key]
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-        if moment is not None and moment.tzinfo is not None:
-            return moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    raise ValueError(f"`{key}` must be an ISO 8601 time with its offset")
+    moment = read_instant(document[key])
+    if moment is None:
+        raise ValueError(f"`{key}` must be an ISO 8601 time with its offset")
+    return moment
 
 
 def _quantile(value: Any) -> float:

@@ -20,8 +20,10 @@ from triage.maker.seen import seen_answer
 from triage.maker.seen_text import LEFT_OUT
 from triage.model.alert import Alert, AlertId, Severity
 from triage.model.canonical import canonical_json, sha256_hex
+from triage.model.case import same_subject
 from triage.model.decision import NodeId, NodeResult
 from triage.model.query import query_document
+from triage.model.verdict import WORDS
 from triage.ports import FallbackRequest, Shelf
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from triage.sop.procedure import SiteProfile, Sop
     from triage.sop.sites import Sites
 
-WORDS = ("true", "false", "no_data")
 MOST_ANSWERS = 16
 """Queries of a trace that are told; of those that differ in a name or figure only, MOST_ALIKE."""
 MOST_ALIKE = 2
@@ -245,10 +246,10 @@ def walked(sop: Sop, parents: Mapping[str, Verdict]) -> dict[NodeId, NodeResult]
 
 
 def is_right(verdict: Verdict | None, case: LabelledCase) -> bool:
-    """Word and, where the case names one, subject. An empty subject is the alert's own entity."""
+    """Word and, where the case names one, subject."""
     if verdict is None or verdict.value.word != case.expected:
         return False
-    return case.subject is None or (verdict.subject or case.entity) == (case.subject or case.entity)
+    return same_subject(case, verdict.subject)
 
 
 # --- what was asked ---------------------------------------------------------------------------

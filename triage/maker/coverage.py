@@ -12,10 +12,10 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from triage.maker.cases_split import Split
-from triage.model.case import LabelledCase
+from triage.model.case import LabelledCase, cases_said
 from triage.model.decision import NodeId
 from triage.model.site import ParamValue
-from triage.model.verdict import Clause
+from triage.model.verdict import WORDS, Clause
 from triage.sop.located import plain
 from triage.sop.procedure import Sop
 from triage.sop.sites import Sites
@@ -27,7 +27,6 @@ RARE_SHARE = 0.05
 NEAR = 0.1  # of the threshold
 NEAR_COUNT = 1  # of a threshold that is a count
 DAY_S = 86_400.0  # seconds
-WORDS = ("true", "false", "no_data")
 PARTS = {"train": "training", "heldout": "held-out"}
 
 
@@ -65,7 +64,7 @@ class Coverage(NamedTuple):
             f"{plain(site) or 'no site'} {count}" for site, count in self.sites.items()
         )
         return [
-            f"{_cases(self.cases)}; {'; '.join(parts)}",
+            f"{cases_said(self.cases)}; {'; '.join(parts)}",
             *([f"sites: {sites}"] if self.cases else []),
             *(f"not covered: {lack.text}" for lack in self.lacks),
         ]
@@ -173,10 +172,6 @@ def _answers(cases: Sequence[LabelledCase]) -> Iterator[Lack]:
 
 def _second(moment: Any) -> str:
     return str(moment.isoformat(timespec="seconds"))
-
-
-def _cases(count: int) -> str:
-    return f"{count} case" if count == 1 else f"{count} cases"
 
 
 # --- boundaries -------------------------------------------------------------------------------

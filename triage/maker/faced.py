@@ -7,13 +7,14 @@ asks `samples`, `aggregate` and `rows`, and their answers have another form.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from triage.model.canonical import canonical_json
 from triage.model.case import RecordedAnswer
+from triage.model.query import Aggregate, Rows, Samples, query_document, read_instant
 
 LOOKUPS, LOOKED_FOR = frozenset(("metrics", "tables")), frozenset(("contains", "limit"))
 """Tools of a face that tell what there is, and what they take: no tool of ours can ask them."""
@@ -58,28 +59,24 @@ def _query(call: Mapping[str, Any]) -> Mapping[str, Any]:
     """As `query_document` makes it."""
     given = call["arguments"]
     match call["tool"]:
-        case "samples" | "aggregate" as kind:
-            document = {
-                "kind": kind,
-                "source": call["source"],
-                "selector": given["selector"],
-                "start": _instant(given["start"]),
-                "end": _instant(given["end"]),
-            }
-            if kind == "aggregate":
-                document["function"] = given["function"]
-                if given["function"] == "quantile":
-                    document["quantile"] = repr(float(given.get("quantile", 0)))
-            return document
+        case "samples":
+            return query_document(Samples(*_window(call)))
+        case "aggregate":
+            function = given["function"]
+            quantile = float(given.get("quantile", 0)) if function == "quantile" else 0.0
+            return query_document(Aggregate(*_window(call), function, quantile))
         case "query":
-            params = given.get("params", {})
-            return {
-                "kind": "rows",
-                "source": call["source"],
-                "sql": given["sql"],
-                "params": {name: params[name] for name in sorted(params)},
-            }
+            params = tuple(sorted(given.get("params", {}).items()))
+            return query_document(Rows(call["source"], given["sql"], params))
     raise ValueError("a tool that no face has")
+
+
+def _window(call: Mapping[str, Any]) -> tuple[str, str, datetime, datetime]:
+    given = call["arguments"]
+    start, end = (read_instant(given[key]) for key in ("start", "end"))
+    if start is None or end is None:
+        raise ValueError("a time without an offset")
+    return call["source"], given["selector"], start, end
 
 
 def _body(kind: str, body: bytes) -> bytes:
@@ -93,10 +90,3 @@ def _body(kind: str, body: bytes) -> bytes:
             return canonical_json({"readings": readings} if readings else {"rows": []})
         case _:
             return canonical_json({"rows": data["rows"]})
-
-
-def _instant(text: str) -> str:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a time without an offset")
-    return moment.astimezone(UTC).isoformat()

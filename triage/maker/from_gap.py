@@ -10,8 +10,9 @@ from triage.errors import SourceFailure
 from triage.maker.case_source import Windows
 from triage.maker.cases_decision import Correction, Refused, case_of_decision
 from triage.maker.faced import as_tools_ask
+from triage.maker.scoring import Settings
 from triage.maker.traces import digests_of, traces_of_decision
-from triage.model.case import LabelledCase
+from triage.model.case import LabelledCase, cases_said
 from triage.model.decision import NodeId
 from triage.trial.answers import CaseAnswers, setting_of
 from triage.trial.model import Answers, Candidate, Setting, Trials, Tried
@@ -27,8 +28,6 @@ UNKNOWN = ""
 """What the cases of a gap are expected to say: nobody has labelled them."""
 EXAMPLES = 3
 NOTE_CHARS = 2_000
-
-Settings = Callable[[LabelledCase], tuple[Setting, Answers]]
 
 
 class GapMaterial(NamedTuple):
@@ -143,7 +142,7 @@ async def answers_evidence(
     if not material.cases:
         return Answered(
             ok=False,
-            detail=f"nothing is left of the gap's {_cases(material.total)} to run it on: the"
+            detail=f"nothing is left of the gap's {cases_said(material.total)} to run it on: the"
             " decisions are purged",
         )
     tries = await trials.run(candidate, [settings(case) for case in material.cases])
@@ -155,7 +154,7 @@ async def answers_evidence(
         return Answered(ok=False, detail=_failures(failed, len(tries)), unrecorded=unrecorded)
     words = Counter(tried.value for tried in tries)
     said = ", ".join(f"{word} {count}" for word, count in sorted(words.items()))
-    return Answered(ok=True, detail=f"a verdict in all of {_cases(len(tries))}: {said}")
+    return Answered(ok=True, detail=f"a verdict in all of {cases_said(len(tries))}: {said}")
 
 
 async def close_answered_gap(
@@ -215,13 +214,9 @@ async def _traces(
 def _failures(failed: list[tuple[LabelledCase, Tried]], total: int) -> str:
     if all(tried.failure == SourceFailure.UNRECORDED for _, tried in failed):
         return (
-            f"in {len(failed)} of {_cases(total)} it asks what was not recorded, and no source was"
-            " asked"
+            f"in {len(failed)} of {cases_said(total)} it asks what was not recorded, and no source"
+            " was asked"
         )
     shown = [f"{case.origin}: {tried.failure}: {tried.detail}" for case, tried in failed[:EXAMPLES]]
     more = f"; and {len(failed) - EXAMPLES} more" if len(failed) > EXAMPLES else ""
-    return f"it fails in {len(failed)} of {_cases(total)}: {'; '.join(shown)}{more}"
-
-
-def _cases(count: int) -> str:
-    return f"{count} case{'' if count == 1 else 's'}"
+    return f"it fails in {len(failed)} of {cases_said(total)}: {'; '.join(shown)}{more}"

@@ -46,14 +46,12 @@ GATES = (
     SCALED,
     INTERPRETERS,
 )
-"""In the order they are told. The last is checked by a promotion, the others by `check`."""
+"""In the order they are told. The last is checked by a promotion, the others of a candidate."""
 
 MIN_HELDOUT = 0.9
 """The least share of held-out cases for a node's first tool, which has no active one to be no worse
 than. First versions of the reference system got 94.5 %; of the 150 held-out cases it had a node,
 such a tool gets less than 90 % once in a hundred times."""
-
-EXAMPLES = 3
 
 
 class ActiveVersion(NamedTuple):
@@ -90,48 +88,9 @@ class Allowed(NamedTuple):
 NOTHING = Allowed()
 
 
-async def check(
-    candidate: Candidate,
-    *,
-    train: Score,
-    heldout: Score,
-    active: ActiveVersion | None,
-    cases: Sequence[LabelledCase],
-    heldout_cases: Sequence[LabelledCase],
-    trials: Trials,
-    settings: Settings,
-    budget_ms: float,
-    allowed: Allowed = NOTHING,
-) -> list[Gate]:
-    """Every gate of GATES but the last, in their order.
-
-    `train` and `heldout` are the candidate's scores on `cases` and `heldout_cases`; answers are
-    asked of `settings` anew, once a case. Runs each case six times more, at last moved in time and
-    under another site's name. A source that the policy refuses is not run at all. Raises
-    SandboxFailed. May be cancelled.
-    """
-    policy = _policy(candidate)
-    if not policy.passed:
-        why = "not checked: code that the policy refuses is not run"
-        return [policy, *(Gate(name, False, why) for name in GATES[1:-1])]
-    known = await _known(candidate, [*cases, *heldout_cases], trials, settings)
-    return [
-        policy,
-        _sources(candidate, known, (train, heldout)),
-        await _determinism(candidate, known, trials),
-        _budget((train, heldout), budget_ms),
-        *await _beside_active(
-            active, (train, heldout), known[len(cases) :], trials, allowed.more_queries
-        ),
-        await shifted(candidate, known, trials, calendar=allowed.calendar),
-        await renamed(candidate, known, trials, sites=allowed.sites),
-        await scaled_gate(candidate, _spread(known), trials),
-    ]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateGates:
-    """`check` with all but the candidate and its scores: what `maker.loop` puts one to."""
+    """What `maker.loop` puts a candidate to. Answers are asked of `settings` anew, once a case."""
 
     active: ActiveVersion | None
     cases: Sequence[LabelledCase]
@@ -142,19 +101,29 @@ class CandidateGates:
     allowed: Allowed = NOTHING
 
     async def check(self, candidate: Candidate, train: Score, heldout: Score) -> list[Gate]:
-        """As the function of that name."""
-        return await check(
-            candidate,
-            train=train,
-            heldout=heldout,
-            active=self.active,
-            cases=self.cases,
-            heldout_cases=self.heldout_cases,
-            trials=self.trials,
-            settings=self.settings,
-            budget_ms=self.budget_ms,
-            allowed=self.allowed,
-        )
+        """Every gate of GATES but the last, in their order.
+
+        `train` and `heldout` are the candidate's scores on `cases` and `heldout_cases`. Runs each
+        case six times more, at last moved in time and under another site's name. A source that the
+        policy refuses is not run at all. Raises SandboxFailed. May be cancelled.
+        """
+        policy = _policy(candidate)
+        if not policy.passed:
+            why = "not checked: code that the policy refuses is not run"
+            return [policy, *(Gate(name, False, why) for name in GATES[1:-1])]
+        trials, allowed, scores = self.trials, self.allowed, (train, heldout)
+        known = await _known(candidate, [*self.cases, *self.heldout_cases], trials, self.settings)
+        unseen = known[len(self.cases) :]
+        return [
+            policy,
+            _sources(candidate, known, scores),
+            await _determinism(candidate, known, trials),
+            _budget(scores, self.budget_ms),
+            *await _beside_active(self.active, scores, unseen, trials, allowed.more_queries),
+            await shifted(candidate, known, trials, calendar=allowed.calendar),
+            await renamed(candidate, known, trials, sites=allowed.sites),
+            await scaled_gate(candidate, _spread(known), trials),
+        ]
 
 
 async def _known(

@@ -17,6 +17,7 @@ verdict of some case must change. A tool whose verdicts never do does not read i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from triage.maker.instants import Shift, instants_of, weeks_for
@@ -77,14 +78,9 @@ async def shifted(
         )
     said = f"{len(found)} of {len(work)} cases moved by whole weeks, answers and all, are judged "
     said += f"otherwise{left_out}: {_examples(found)}"
-    if calendar:
-        return Gate(SHIFTED, True, f"allowed, because {calendar}; {said}")
-    return Gate(
-        SHIFTED,
-        False,
-        f"{said} — judge by the answers and by times relative to `timestamp`, not by dates; where "
-        "the procedure is about calendar dates, say so with a reason",
-    )
+    fix = "judge by the answers and by times relative to `timestamp`, not by dates; where the "
+    fix += "procedure is about calendar dates, say so with a reason"
+    return _unless_allowed(SHIFTED, said, fix, calendar)
 
 
 async def renamed(
@@ -106,14 +102,9 @@ async def renamed(
         return Gate(RENAMED, True, f"the same verdicts of {len(work)} cases under another site")
     said = f"{len(found)} of {len(work)} cases are judged otherwise when their site has another "
     said += f"name: {_examples(found)}"
-    if sites:
-        return Gate(RENAMED, True, f"allowed, because {sites}; {said}")
-    return Gate(
-        RENAMED,
-        False,
-        f"{said} — what differs from site to site stands in `context.params`, `context.site.units` "
-        "and `context.site.facts`; where the procedure names a site, say so with a reason",
-    )
+    fix = "what differs from site to site stands in `context.params`, `context.site.units` and "
+    fix += "`context.site.facts`; where the procedure names a site, say so with a reason"
+    return _unless_allowed(RENAMED, said, fix, sites)
 
 
 async def scaled_gate(
@@ -170,14 +161,8 @@ def _moved(setting: Setting, shift: Shift) -> Setting:
 
 
 def _called(setting: Setting, renaming: Renaming) -> Setting:
-    site = type(setting.site)(
-        name=renaming.after,
-        zone=setting.site.zone,
-        units=setting.site.units,
-        facts=setting.site.facts,
-    )
     return setting._replace(
-        site=site,
+        site=replace(setting.site, name=renaming.after),
         entity=renaming.there(setting.entity),
         labels=texts(dict(setting.labels), renaming.there),
     )
@@ -207,6 +192,13 @@ def told(tried: Tried) -> str:
     if tried.ok:
         return f"{tried.value} of {tried.subject}" if tried.subject else tried.value
     return f"{tried.value}: {tried.failure}: {tried.detail}"
+
+
+def _unless_allowed(name: str, said: str, fix: str, reason: str) -> Gate:
+    """`reason` is why what was found may be, empty when it may not."""
+    if reason:
+        return Gate(name, True, f"allowed, because {reason}; {said}")
+    return Gate(name, False, f"{said} — {fix}")
 
 
 def _unchecked(name: str, why: str) -> Gate:

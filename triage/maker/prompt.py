@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import resources
-from importlib.resources.abc import Traversable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import yaml
 
 from triage.errors import TriageError
 from triage.fallback.masking import Mask
-from triage.fallback.template import filled, phrased
+from triage.fallback.prompt_files import PromptFiles, files_of
+from triage.fallback.template import filled
 from triage.maker.model import CaseTrace, Score
 from triage.maker.scoring import SHOWN
 from triage.maker.shown import Detail
@@ -21,10 +18,9 @@ from triage.maker.task import Task
 from triage.maker.wording import Wording
 from triage.ports import ChatMessage
 
-FOLDER = "prompts"
-RULES, REFLECT_RULES, API, EXAMPLE = "rules.md", "reflect_rules.md", "tool_api.md", "example.md"
+REFLECT_RULES, API, EXAMPLE = "reflect_rules.md", "tool_api.md", "example.md"
 MAKE, REFLECT, REPAIR = "make.md", "reflect.md", "repair.md"
-TEXTS, PHRASES = "texts.yaml", "phrases.yaml"
+TEXTS = "texts.yaml"
 EXAMPLES = "examples/"
 
 MANY = 1_000  # more traces, cases or fields than there are
@@ -46,8 +42,6 @@ LADDER = (
 """What is shown of the data, from all of it to none: the first that fits the window. A failing case
 stays longer than a second trace: it is what a repair is about."""
 
-_VERSION = re.compile(r"version: (\S+)\n+")
-
 Fits = Callable[[Sequence[ChatMessage]], bool]
 
 
@@ -67,38 +61,19 @@ class Repair(NamedTuple):
     note: str = ""
 
 
-class MakerPrompts:
-    """`files` maps a path under prompts/ to its text. `version` is the one in the rules, `sha256`
-    is of all files."""
-
+class MakerPrompts(PromptFiles):
     def __init__(self, files: Mapping[str, str]) -> None:
-        """Raises ValueError for rules without a version, KeyError for a file that is missing."""
-        found = _VERSION.match(files[RULES])
-        if found is None:
-            raise ValueError(f"{RULES} must begin with a line `version: …`")
-        self.version = found[1]
-        digest = hashlib.sha256()
-        for name in sorted(files):
-            digest.update(f"{name}\0{files[name]}\0".encode())
-        self.sha256 = digest.hexdigest()
-        self._files = files
+        """As PromptFiles."""
+        super().__init__(files)
         self._wording = Wording(yaml.safe_load(files[TEXTS]))
-        self._phrases: Mapping[str, str] = yaml.safe_load(files[PHRASES])
         api = files[API].strip()
-        self._rules = filled(
-            files[RULES][found.end() :].strip(), {"api": api, "examples": self._worked()}
-        )
+        self._rules = filled(self._rules, {"api": api, "examples": self._worked()})
         self._reflect_rules = filled(files[REFLECT_RULES].strip(), {"api": api})
 
     @classmethod
     def load(cls) -> Self:
         """Reads the files of this package."""
-        folder = resources.files(__package__ or "triage.maker") / FOLDER
-        return cls(dict(_files(folder)))
-
-    def phrase(self, name: str, **values: str) -> str:
-        """Raises KeyError for a phrase that there is not, or a value that it lacks."""
-        return phrased(self._phrases[name], values)
+        return cls(files_of(__package__ or "triage.maker"))
 
     # --- the three ----------------------------------------------------------------------------
 
@@ -186,11 +161,3 @@ class MakerPrompts:
             )
             for index, document in enumerate(documents, 1)
         ).strip("\n")
-
-
-def _files(folder: Traversable, under: str = "") -> Iterator[tuple[str, str]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _files(entry, f"{under}{entry.name}/")
-        elif entry.name.endswith((".md", ".yaml")):
-            yield f"{under}{entry.name}", entry.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from triage.errors import Finding
-from triage.fallback.reply import THINKING, THOUGHT, read_reply
+from triage.fallback.reply import read_reply, split_thinking
 from triage.library.policy import check_source
 from triage.maker.prompt import MakerPrompts
 from triage.maker.task import Task
@@ -101,9 +101,8 @@ def read_candidate(completion: Completion, task: Task, prompts: MakerPrompts) ->
 
 def read_diagnosis(completion: Completion, text: str) -> Diagnosis:
     """`text` is the node's. Never raises; a reply that says nothing is an empty diagnosis."""
-    said = completion.text.encode(errors="replace").decode().strip()
-    if said.startswith(THINKING):
-        said = said.removeprefix(THINKING).partition(THOUGHT)[2].strip()
+    _, reply = split_thinking(completion.text.encode(errors="replace").decode())
+    said = reply.strip()
     quoted = (found[1].strip(_QUOTES + " ") for found in _SENTENCE.finditer(said))
     blamed = next((whole for quote in quoted if (whole := sentence_with(text, quote))), "")
     return Diagnosis(said[:MAX_DIAGNOSIS], blamed)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from triage.errors import SourceFailed, SourceFailure
 from triage.maker.model import Mismatch, Score, SeenAnswer
 from triage.maker.shown import WRONG_SUBJECT
-from triage.model.case import LabelledCase
+from triage.model.case import LabelledCase, same_subject
 from triage.tool_api import quantile
 from triage.trial.model import FAILED, Answers, Candidate, Setting, Told, Trials, Tried
 
@@ -61,14 +61,12 @@ async def score(
 
 
 def got(case: LabelledCase, tried: Tried) -> str:
-    """What a try counts as in a confusion matrix. An empty subject stands for the alert's entity,
-    on both sides; a case that names none judges none."""
+    """What a try counts as in a confusion matrix."""
     if not tried.ok:
         return FAILED
-    if tried.value != case.expected or case.subject is None:
+    if tried.value != case.expected or same_subject(case, tried.subject):
         return tried.value
-    right = (tried.subject or case.entity) == (case.subject or case.entity)
-    return tried.value if right else f"{tried.value}{WRONG_SUBJECT}"
+    return f"{tried.value}{WRONG_SUBJECT}"
 
 
 def choose_mismatches(mismatches: Sequence[Mismatch], most: int = SHOWN) -> list[Mismatch]:

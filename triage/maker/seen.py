@@ -29,7 +29,7 @@ from triage.maker.model import SeenAnswer, SeenField
 from triage.maker.seen_fields import MORE, NUMBER, edges, fields_of, spelled
 from triage.maker.seen_paths import doubled, leaves
 from triage.maker.seen_text import described
-from triage.model.query import Query, Reading, Series, decode_answer, query_document
+from triage.model.query import Query, Reading, Series, decode_answer, query_document, read_instant
 from triage.trial.model import Told
 
 __all__ = ["described", "seen", "seen_answer"]
@@ -100,7 +100,7 @@ def _query(
     document: Mapping[str, Any], mask: Mask, timestamp: datetime | None
 ) -> Mapping[str, Any]:
     shown: dict[str, Any] = _clean(document, mask)
-    start, end = _moment(document.get("start")), _moment(document.get("end"))
+    start, end = read_instant(document.get("start")), read_instant(document.get("end"))
     if start is not None and end is not None:
         shown["window_s"] = (end - start).total_seconds()
         if timestamp is not None:
@@ -122,16 +122,8 @@ def _clean(value: Any, mask: Mask) -> Any:
             return value
 
 
-def _moment(text: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return moment if moment is not None and moment.tzinfo is not None else None
-
-
 def _end(document: Mapping[str, Any]) -> float | None:
-    end = _moment(document.get("end"))
+    end = read_instant(document.get("end"))
     return end.timestamp() if end is not None else None
 
 

@@ -12,7 +12,7 @@ from triage.fallback.template import fenced
 from triage.maker.model import CaseTrace, Mismatch, Score, SeenAnswer, SeenField
 from triage.maker.seen_fields import MORE
 from triage.maker.seen_text import described
-from triage.model.verdict import Clause, Verdict
+from triage.model.verdict import WORDS, Clause, Verdict
 from triage.trial.model import FAILED
 
 MAX_LINE = 2_000  # characters of one line that is no query
@@ -140,8 +140,7 @@ def _plain(word: str) -> str:
 
 
 def _order(word: str) -> tuple[int, str]:
-    words = ("true", "false", "no_data")
-    return (words.index(word) if word in words else len(words), word)
+    return (WORDS.index(word) if word in WORDS else len(WORDS), word)
 
 
 def _json(value: Mapping[str, Any]) -> str:

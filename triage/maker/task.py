@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from triage.errors import ConfigError
-from triage.model.decision import ActionId, NodeId, NodeKind
+from triage.evaluation.question import followers
+from triage.library.check import parents_of
+from triage.model.decision import NodeId, NodeKind
 from triage.model.question import Asker, Follower
 from triage.model.site import Site
 from triage.sop.procedure import WORDS, Param, Sop
@@ -65,41 +67,9 @@ def task_of(
             for word in WORDS
             if node in parent.targets[word]
         ),
-        after=tuple(
-            Follower(word, target, _text(sop, target))
-            for word in WORDS
-            for target in found.targets[word]
-        ),
+        after=followers(sop, found),
         params=sop.params,
         sources={source: kinds.get(source, SourceKind.ANY) for source in found.sources},
-        readable=_readable(sop, node),
+        readable=parents_of(sop, node),
         sites=tuple({site.name: site for site in sites}.values()),
     )
-
-
-def _text(sop: Sop, target: str) -> str:
-    found = sop.nodes.get(NodeId(target))
-    return found.text if found is not None else sop.actions[ActionId(target)].text
-
-
-def _readable(sop: Sop, node: NodeId) -> tuple[NodeId, ...]:
-    """Those without which no alarm reaches the node; none for a node that no alarm reaches."""
-    if node not in _reached(sop, without=None):
-        return ()
-    return tuple(
-        other for other in sop.nodes if other != node and node not in _reached(sop, without=other)
-    )
-
-
-def _reached(sop: Sop, *, without: NodeId | None) -> set[NodeId]:
-    """Nodes that some alarm leads to, where nothing passes `without`."""
-    waiting = [entry for entries in sop.alarms.values() for entry in entries]
-    reached: set[NodeId] = set()
-    while waiting:
-        here = waiting.pop()
-        if here == without or here in reached:
-            continue
-        reached.add(here)
-        for targets in sop.nodes[here].targets.values():
-            waiting += [NodeId(target) for target in targets if target in sop.nodes]
-    return reached

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from triage.maker.collect import WORDS
 from triage.maker.model import CaseTrace, SeenAnswer, SeenField
 from triage.model.decision import NodeId
 from triage.model.trace import VERDICT, CallRecord, Trace, Turn, trace_document
+from triage.model.verdict import WORDS
 from triage.sop.procedure import Node
 
 

@@ -18,20 +18,19 @@ import orjson
 import structlog
 
 from triage.errors import ConfigError
-from triage.fallback.examples import MAX_CODE
+from triage.fallback.examples import MAX_BYTES, MAX_CODE
 from triage.fallback.masking import Mask
 from triage.library.files import Unreadable, is_folder_name, read_bounded, within, write_atomic
-from triage.maker.collect import WORDS, Asked, answers_told, seen_queries
+from triage.maker.collect import Asked, answers_told, seen_queries
 from triage.maker.faced import is_lookup
 from triage.maker.model import CaseTrace
 from triage.maker.trace_json import read_trace, read_turn, text_of, trace_json, word_of
 from triage.model.decision import NodeId
 from triage.model.trace import VERDICT, Turn
+from triage.model.verdict import WORDS
 from triage.sop.procedure import Node
 
 FOLDER, UNPROVEN = "traces", "unproven"
-MAX_BYTES = 1 << 20
-"""Of one file, as `fallback.examples` has it."""
 MOST = 20
 """Traces of a node that are read, the newest of each folder by name."""
 ORIGIN_CHARS = 40

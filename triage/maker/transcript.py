@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil
 
 from triage.errors import ModelFailed, ModelFailure
-from triage.fallback.budget import BYTES_A_TOKEN, GRACE_S, MESSAGE_TOKENS
+from triage.fallback.budget import GRACE_S
+from triage.fallback.tokens import TokenEstimate
 from triage.maker.model import CaseTrace, Said
 from triage.ports import ChatMessage, ChatModel, Completion
 
@@ -29,11 +29,7 @@ class ModelLimits:
 
 class Transcript:
     """Of one making. `said` is what was said so far, as sent and received; `monotonic` gives
-    seconds.
-
-    Tokens of a prompt are estimated before it is sent, four bytes each until the endpoint counts
-    more of them: then by the most it ever counted.
-    """
+    seconds."""
 
     def __init__(
         self, model: ChatModel, limits: ModelLimits, *, monotonic: Callable[[], float]
@@ -42,7 +38,7 @@ class Transcript:
         self._model = model
         self._limits = limits
         self._monotonic = monotonic
-        self._density = 1.0
+        self._estimate = TokenEstimate()
 
     @property
     def tokens(self) -> int:
@@ -50,7 +46,7 @@ class Transcript:
 
     def fits(self, messages: Sequence[ChatMessage]) -> bool:
         """Whether a reply of full length fits behind them."""
-        wanted = ceil(_plain_estimate(messages) * self._density) + self._limits.reply_tokens
+        wanted = self._estimate.of(messages) + self._limits.reply_tokens
         return wanted <= self._limits.context_tokens
 
     async def ask(self, step: str, number: int, messages: Sequence[ChatMessage]) -> Completion:
@@ -73,7 +69,7 @@ class Transcript:
                 f"the model's endpoint hung for {limits.request_timeout_s:.3g} s",
             ) from None
         counted = max(0, completion.prompt_tokens)
-        self._density = max(self._density, counted / _plain_estimate(messages))
+        self._estimate.learn(messages, counted)
         self.said.append(
             Said(
                 step=step,
@@ -102,9 +98,3 @@ class Transcript:
             for trace in traces
             for turn in trace.turns
         ]
-
-
-def _plain_estimate(messages: Sequence[ChatMessage]) -> int:
-    """At least 1."""
-    size = sum(len(message.content.encode(errors="replace")) for message in messages)
-    return 1 + size // BYTES_A_TOKEN + MESSAGE_TOKENS * len(messages)

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import orjson
-
 from triage.model.canonical import canonical_json, sha256_hex
 from triage.model.decision import NodeId
-from triage.model.query import Query, query_digest, query_document
+from triage.model.query import Query, query_document
 from triage.model.site import ParamValue
 from triage.model.verdict import Verdict
 
@@ -66,16 +64,16 @@ def case_id(
     return sha256_hex(canonical_json(asked))[:ID_CHARS]
 
 
+def same_subject(case: LabelledCase, subject: str) -> bool:
+    """Whether a verdict on `subject` is on the one that is expected; a case that names none judges
+    none. An empty subject stands for the alert's entity, on both sides."""
+    return case.subject is None or (subject or case.entity) == (case.subject or case.entity)
+
+
 def recorded(query: Query, body: bytes) -> RecordedAnswer:
     return RecordedAnswer(query_document(query), body)
 
 
-def answer_of(case: LabelledCase, query: Query) -> RecordedAnswer | None:
-    """The recorded answer to exactly this query."""
-    wanted = query_digest(query)
-    return next((one for one in case.answers if one.digest == wanted), None)
-
-
-def answer_json(body: bytes) -> Any:
-    """A recorded body as JSON types, to be shown or written."""
-    return orjson.loads(body)
+def cases_said(count: int) -> str:
+    """For people: "1 case", "2 cases"."""
+    return "1 case" if count == 1 else f"{count} cases"

@@ -214,5 +214,16 @@ def spelled(values: tuple[float, ...]) -> tuple[float | str, ...]:
     )
 
 
+def read_instant(value: object) -> datetime | None:
+    """Text of an ISO 8601 time with its offset, as aware UTC; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        if moment is not None and moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
 def _instant(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()

@@ -31,6 +31,9 @@ class Truth(Enum):
         raise TypeError("a Truth has three values: compare it with `is Truth.TRUE`")
 
 
+WORDS = tuple(truth.word for truth in Truth)
+
+
 class Clause(NamedTuple):
     """One comparison of a verdict.
 

@@ -124,10 +124,6 @@ class Remembering:
         return answer
 
 
-def remembering(answers: Answers) -> Answers:
-    return Remembering(answers)
-
-
 def failure_of(reason: str, detail: str) -> ToolFailed | SourceFailed:
     """A failure from its stored reason; one of a reason that this version does not know is
     `unrecorded`."""

@@ -11,6 +11,7 @@ from triage.evaluation.judge import (
     MAX_PARAMS,
     MAX_QUERIES,
     MAX_QUERY_TEXT,
+    check_count,
     check_query,
     checked,
 )
@@ -274,9 +275,7 @@ class Exchange:
         failed = current.failed
         if failed is None:
             try:
-                if current.asks > MAX_QUERIES:
-                    problem = f"asked more than {MAX_QUERIES} queries"
-                    raise ToolFailed(ToolFailure.INVALID_QUERIES, problem)
+                check_count(current.asks)
                 query = self._query(said)
             except ToolFailed as error:
                 failed = current.first(error)

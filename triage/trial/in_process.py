@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from triage.errors import SourceFailed, SourceFailure, ToolFailed, ToolFailure
 from triage.evaluation.context import ToolContext
 from triage.evaluation.judge import (
-    MAX_QUERIES,
     Marker,
     NoMark,
+    check_count,
     check_query,
     checked,
     collect_queries,
@@ -176,9 +176,7 @@ class _Trial:
         failed = self._failed
         if failed is None:
             try:
-                if self._asks > MAX_QUERIES:
-                    problem = f"asked more than {MAX_QUERIES} queries"
-                    raise ToolFailed(ToolFailure.INVALID_QUERIES, problem)
+                check_count(self._asks)
                 check_query(query, self._sources)
             except ToolFailed as error:
                 failed = self._first(error)

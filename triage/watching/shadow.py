@@ -35,7 +35,7 @@ from triage.watching.shadow_compare import (
 from triage.watching.shadow_outgoing import Outgoing
 
 AT_ONCE = 32  # decisions whose shadows are run in one go: one session for all of a version's
-LINGER_S = 1.0  # for so many to come together: of a session's 5 ms in this process 4 are its begin
+LINGER_S = 1.0  # for so many to come together: half of a session's time here is its begin
 FIRST_PAUSE_S = 1.0  # after trouble with the sandbox; doubled with each that follows
 LONGEST_PAUSE_S = 60.0
 IDLE_S = 300.0  # after which a sandbox that nothing came for is closed
@@ -88,7 +88,6 @@ class Shadows:
         `workers` its own, when there is something to run. That waits `linger_s` for more."""
         self._tools = tools
         self._trials = trials
-        self._log = log
         self._clock = clock
         self._metrics = metrics
         self._workers = workers

@@ -39,13 +39,13 @@ class Outgoing:
         self._kept.append(comparison)
         self._bound()
 
-    def drop(self, pair: Pair, alert_id: AlertId, at: datetime, count: int = 1) -> None:
+    def drop(self, pair: Pair, alert_id: AlertId, at: datetime) -> None:
         one = Comparison(pair=pair, result=Compared.DROPPED, alert_id=alert_id, at=at)
         dropped = self._dropped.get(pair)
         if dropped is None:
             dropped = self._dropped[pair] = _Dropped(one)
         dropped.last = one
-        dropped.count += count
+        dropped.count += 1
 
     async def write(self) -> None:
         """All there is, unless the store fails: then what is left is for the next time."""

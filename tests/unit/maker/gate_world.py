@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from triage.maker.gates import NOTHING, ActiveVersion, Allowed, check
+from triage.maker.gates import NOTHING, ActiveVersion, Allowed, CandidateGates
 from triage.maker.model import Gate
 from triage.maker.scoring import score
 from triage.model.case import LabelledCase, case_id, recorded
@@ -129,10 +129,7 @@ async def gates_of(
     allowed: Allowed = NOTHING,
 ) -> list[Gate]:
     """As a making puts a candidate to them. The budget is one that no machine misses."""
-    return await check(
-        one,
-        train=await score(one, train, trials, settings),
-        heldout=await score(one, heldout, trials, settings),
+    gates = CandidateGates(
         active=active,
         cases=train,
         heldout_cases=heldout,
@@ -140,6 +137,11 @@ async def gates_of(
         settings=settings,
         budget_ms=budget_ms,
         allowed=allowed,
+    )
+    return await gates.check(
+        one,
+        await score(one, train, trials, settings),
+        await score(one, heldout, trials, settings),
     )
 
 

@@ -13,7 +13,7 @@ from tests.unit.dock_tools.test_every_tool import CASES
 from tests.unit.maker.gate_world import failing
 from tests.unit.trial.trial_world import in_sandbox
 from triage.maker.agreement import CaseTrial, agreement
-from triage.maker.gates import ActiveVersion, check
+from triage.maker.gates import ActiveVersion, CandidateGates
 from triage.maker.scoring import Settings, score
 from triage.model.case import LabelledCase, recorded
 from triage.model.decision import NodeId
@@ -77,16 +77,17 @@ async def test_a_tool_of_the_dock(node: str, trials: Trials) -> None:
     train, heldout = cases[::2], cases[1::2]
     text, owner = source_of(node).read_text(encoding="utf-8"), sop().nodes[NodeId(node)]
     one = Candidate(owner.node, text, owner.sources)
-    gates = await check(
-        one,
-        train=await score(one, train, trials, settings),
-        heldout=await score(one, heldout, trials, settings),
+    gates = await CandidateGates(
         active=ActiveVersion(1, one),
         cases=train,
         heldout_cases=heldout,
         trials=trials,
         settings=settings,
         budget_ms=10_000.0,
+    ).check(
+        one,
+        await score(one, train, trials, settings),
+        await score(one, heldout, trials, settings),
     )
     assert failing(gates) == set(), [gate for gate in gates if not gate.passed]
     found = await agreement(

@@ -13,11 +13,10 @@ import structlog.testing
 from tests.unit.evaluation.world import node
 from tests.unit.fallback.asked import asked
 from triage.errors import ConfigError
-from triage.fallback.examples import MAX_CODE, examples_of
+from triage.fallback.examples import MAX_BYTES, MAX_CODE, examples_of
 from triage.maker.model import CaseTrace, SeenAnswer, SeenField
 from triage.maker.trace_json import read_trace, trace_json
 from triage.maker.traces import (
-    MAX_BYTES,
     MOST,
     is_example,
     load_traces,

@@ -23,6 +23,7 @@ from triage.model.query import (
     encode_answer,
     query_digest,
     query_document,
+    read_instant,
 )
 
 T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -202,3 +203,21 @@ class TestDigests:
         document = query_document(query)
         assert json.loads(json.dumps(document)) == document
         assert document["source"] == query.source
+
+
+@given(st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-9, minutes=-30))])))
+def test_an_instant_is_read_as_utc(moment: datetime) -> None:
+    try:
+        wanted = moment.astimezone(UTC)
+    except OverflowError:
+        wanted = None
+    found = read_instant(moment.isoformat())
+    assert found == wanted
+    assert found is None or found.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-06-01T12:31:00", "2026-06-01", "now", "", 1_780_000_000, None, ["2026"], T0]
+)
+def test_what_is_no_instant(value: object) -> None:
+    assert read_instant(value) is None

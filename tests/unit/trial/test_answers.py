@@ -21,8 +21,8 @@ from triage.trial.answers import (
     CaseAnswers,
     DecisionAnswers,
     LiveAnswers,
+    Remembering,
     failure_of,
-    remembering,
     setting_of,
 )
 from triage.trial.model import Answers
@@ -159,7 +159,7 @@ async def test_a_decision_answers_what_its_tools_were_told() -> None:
 
 async def test_remembering_asks_once() -> None:
     given = Given({DEPTH: ROWS})
-    answers = remembering(given)
+    answers = Remembering(given)
     assert [await answers.answer(DEPTH, timeout_s=1.0) for _ in range(3)] == [ROWS] * 3
     assert given.asked == [DEPTH]
 
@@ -167,7 +167,7 @@ async def test_remembering_asks_once() -> None:
 async def test_remembering_keeps_a_rejection_and_asks_a_dead_source_again() -> None:
     rejected = ToolFailed(ToolFailure.QUERY_REJECTED, "no")
     given = Given({DEPTH: rejected, OTHER: DOWN})
-    answers = remembering(given)
+    answers = Remembering(given)
     for _ in range(2):
         assert await reason(answers) == "query_rejected"
         assert await reason(answers, OTHER) == "source_connect"

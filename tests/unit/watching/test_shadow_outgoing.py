@@ -38,7 +38,8 @@ async def test_what_was_dropped_is_told_as_often_as_it_was() -> None:
     outgoing = Outgoing(log, most=10)
     for number in range(2 * WRITTEN_AT_ONCE):
         outgoing.drop(pair(), AlertId(f"a{number}"), one.at + number * LATER)
-    outgoing.drop(pair("other"), AlertId("x"), one.at, count=3)
+    for _ in range(3):
+        outgoing.drop(pair("other"), AlertId("x"), one.at)
     outgoing.keep(one)
     await outgoing.write()
     assert log.results() == {
@@ -56,7 +57,8 @@ async def test_a_store_in_trouble_gets_it_all_later_and_once() -> None:
     log = Log(failures=2)
     outgoing = Outgoing(log, most=10)
     outgoing.keep(comparison("a"))
-    outgoing.drop(pair(), AlertId("b"), comparison().at, count=2)
+    for _ in range(2):
+        outgoing.drop(pair(), AlertId("b"), comparison().at)
     await outgoing.write()
     outgoing.keep(comparison("c"))
     await outgoing.write()
