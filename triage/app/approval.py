@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry
-
-from triage.app.sections import AnySource
 from triage.app.settings import Settings
-from triage.app.sources import SourcePool, close_source
+from triage.app.sources import open_sources
+from triage.app.trial_parts import asked_by, candidate_of, sandbox_trials
 from triage.clock import SystemClock
-from triage.errors import ConfigError, Finding, InvalidFiles, SandboxFailed
-from triage.evaluation.guard import GuardedSource
-from triage.library.loader import read_source
+from triage.errors import ConfigError, Finding, InvalidFiles
 from triage.library.manifest import ManifestVersion, source_path
 from triage.maker.agreement import Agreement, CaseTrial, agreement
 from triage.maker.answering import CaseSettings
@@ -24,9 +19,6 @@ from triage.model.case import LabelledCase
 from triage.model.decision import NodeId
 from triage.sop.procedure import Sop
 from triage.sop.sites import Sites, load_sites, no_sites
-from triage.telemetry.edge_metrics import SourceMetrics
-from triage.trial.limits import TrialLimits
-from triage.trial.model import Candidate, Trials
 
 Progress = Callable[[int, int], None]
 
@@ -48,8 +40,7 @@ class Approval:
         path = cases_path(self.settings.sop.library, self.node)
         if not path.exists():
             return no_sites(self.sop), ()
-        file = self.settings.sop.sites
-        sites = no_sites(self.sop) if file is None else load_sites(file, self.sop)
+        sites = load_sites(self.settings.sop.sites, self.sop)
         read = read_cases(path, self.sop, sites)
         if read.errors:
             raise InvalidFiles(read.findings)
@@ -64,23 +55,17 @@ class Approval:
         interpreter cannot be started. May be cancelled.
         """
         root = self.settings.sop.library
-        source = await asyncio.to_thread(read_source, root, self.node, self.entry)
-        candidate = Candidate(
-            node=self.node,
-            text=source.decode(),
-            sources=self.sop.nodes[self.node].sources,
-            dynamic=self.entry.dynamic,
-            reads_parents=self.entry.reads_parents,
-        )
+        candidate = await asyncio.to_thread(candidate_of, root, self.sop, self.node, self.entry)
+        declared = asked_by(self.settings, self.sop, self.node)
         clock = SystemClock()
-        async with _trials(self._declared()) as trials:
+        async with sandbox_trials(declared, clock) as trials:
             recorded = CaseSettings(sites, {}, monotonic=clock.monotonic)
             first = await agreement(
                 candidate, [_tested(case, recorded) for case in cases], trials, progress=progress
             )
             if not first.unanswered or not self.live:
                 return first
-            async with _sources(self._declared(), clock) as live:
+            async with open_sources(declared, clock) as live:
                 asking = CaseSettings(sites, live, monotonic=clock.monotonic)
                 left = [case for case in cases if case.case_id in first.unanswered]
                 return first.and_then(
@@ -115,44 +100,6 @@ class Approval:
         root = self.settings.sop.library
         return str(source_path(root, self.node, self.entry.version))
 
-    def _declared(self) -> dict[str, AnySource]:
-        known = self.settings.sources
-        return {name: known[name] for name in self.sop.nodes[self.node].sources if name in known}
-
 
 def _tested(case: LabelledCase, settings: CaseSettings) -> CaseTrial:
     return CaseTrial(case.case_id, *settings(case))
-
-
-@asynccontextmanager
-async def _sources(
-    declared: Mapping[str, AnySource], clock: SystemClock
-) -> AsyncIterator[Mapping[str, GuardedSource]]:
-    metrics = SourceMetrics.register(CollectorRegistry())
-    async with AsyncExitStack() as stack:
-        pool = SourcePool(clock, metrics)
-        sources = await pool.take_up(declared)
-        for guarded in sources.values():
-            stack.push_async_callback(close_source, guarded)
-        await pool.settled()
-        yield sources
-
-
-@asynccontextmanager
-async def _trials(declared: Mapping[str, AnySource]) -> AsyncIterator[Trials]:
-    """Raises SandboxFailed."""
-    # The interpreter's library costs 20 MB, which other commands need not pay.
-    from triage.adapters.sandbox import MontySandbox, SandboxLimits
-    from triage.trial.trials import SandboxTrials
-
-    most = max((int(one.max_answer_bytes) for one in declared.values()), default=0)
-    limits = TrialLimits(answer_bytes=most or TrialLimits().answer_bytes)
-    # An answer is a little longer as the sandbox spells it.
-    sandbox = MontySandbox(SandboxLimits(workers=1, result_bytes=2 * limits.answer_bytes))
-    try:
-        await sandbox.open()
-        if sandbox.trouble:
-            raise SandboxFailed(sandbox.trouble)
-        yield SandboxTrials(sandbox, limits=limits, monotonic=SystemClock().monotonic)
-    finally:
-        await sandbox.close()

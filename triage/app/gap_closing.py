@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry
-
 from triage.app.settings import Settings
-from triage.app.sources import SourcePool, close_source
-from triage.errors import SandboxFailed
-from triage.library.loader import read_source
+from triage.app.trial_parts import asked_by, candidate_of, live_answers, sandbox_trials
+from triage.fallback.masking import Mask
 from triage.maker.from_gap import Answered, GapMaterial, case_settings, close_answered_gap
-from triage.telemetry.edge_metrics import SourceMetrics
-from triage.trial.answers import LiveAnswers
-from triage.trial.limits import TrialLimits
-from triage.trial.model import Answers, Candidate, Trials
+from triage.trial.model import Answers, Trials
 
 if TYPE_CHECKING:
     from triage.library.manifest import ManifestVersion
@@ -44,14 +37,9 @@ async def close_gap_of(
     `close` raises. May be cancelled.
     """
     node = material.node
-    text = await asyncio.to_thread(read_source, settings.sop.library, node, entry)
-    candidate = Candidate(
-        node=node,
-        text=text.decode(),
-        sources=sop.nodes[node].sources,
-        dynamic=entry.dynamic,
-        reads_parents=entry.reads_parents,
-    )
+    candidate = await asyncio.to_thread(candidate_of, settings.sop.library, sop, node, entry)
+    declared = asked_by(settings, sop, node)
+    mask = Mask(settings.fallback.mask, settings.secrets())
 
     async def attempt(trials: Trials, beyond: Answers | None) -> Answered:
         return await close_answered_gap(
@@ -64,45 +52,9 @@ async def close_gap_of(
             close=close,
         )
 
-    async with _trials(settings, clock) as trials:
+    async with sandbox_trials(declared, clock, mask=mask) as trials:
         found = await attempt(trials, None)
         if not found.unrecorded:
             return found
-        async with _live(settings, candidate.sources, clock) as live:
+        async with live_answers(declared, clock) as live:
             return await attempt(trials, live)
-
-
-@asynccontextmanager
-async def _trials(settings: Settings, clock: Clock) -> AsyncIterator[Trials]:
-    # The interpreter's library costs 20 MB, which other commands need not pay.
-    from triage.adapters.sandbox import MontySandbox, SandboxLimits
-    from triage.fallback.masking import Mask
-    from triage.trial.trials import SandboxTrials
-
-    sandbox = MontySandbox(SandboxLimits(workers=1))
-    try:
-        await sandbox.open()
-        if sandbox.trouble:
-            raise SandboxFailed(sandbox.trouble)
-        yield SandboxTrials(
-            sandbox,
-            limits=TrialLimits(),
-            monotonic=clock.monotonic,
-            mask=Mask(settings.fallback.mask, settings.secrets()),
-        )
-    finally:
-        await sandbox.close()
-
-
-@asynccontextmanager
-async def _live(
-    settings: Settings, declared: tuple[str, ...], clock: Clock
-) -> AsyncIterator[Answers]:
-    wanted = {name: settings.sources[name] for name in declared if name in settings.sources}
-    async with AsyncExitStack() as stack:
-        pool = SourcePool(clock, SourceMetrics.register(CollectorRegistry()))
-        sources = await pool.take_up(wanted)
-        for guarded in sources.values():
-            stack.push_async_callback(close_source, guarded)
-        await pool.settled()
-        yield LiveAnswers(sources, monotonic=clock.monotonic, timeout_s=TrialLimits().answers_s)

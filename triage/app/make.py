@@ -14,17 +14,15 @@ from triage.maker.cases_file import cases_path, read_cases
 from triage.maker.cases_split import Split, split_cases
 from triage.maker.gates import NOTHING, Allowed, CandidateGates
 from triage.maker.loop import Maker, MakeRequest
-from triage.maker.model import CaseTrace, Made, SeenAnswer
+from triage.maker.model import CaseTrace, Made
 from triage.maker.prompt import MakerPrompts
 from triage.maker.register import Registrar
 from triage.maker.seen import seen
 from triage.maker.task import task_of
 from triage.maker.traces import load_traces
 from triage.maker.transcript import ModelLimits
-from triage.model.case import LabelledCase
 from triage.model.decision import NodeId
 from triage.ports import Clock, WatchFinding
-from triage.trial.model import Told
 
 LEAST_WORDS = 2
 """Verdicts among the training cases: of one alone, a tool that always says it would pass."""
@@ -107,7 +105,7 @@ async def make_tool(
             model=parts.model,
             trials=parts.trials,
             settings=parts.settings,
-            seen=lambda one, case: _seen(one, case, mask),
+            seen=lambda one, case: seen(one, mask=mask, timestamp=case.timestamp),
             prompts=prompts,
             mask=mask,
             limits=ModelLimits(
@@ -175,7 +173,3 @@ async def make_tool(
         train=len(split.train),
         heldout=len(split.heldout),
     )
-
-
-def _seen(told: Told, case: LabelledCase, mask: Mask) -> SeenAnswer:
-    return seen(told, mask=mask, timestamp=case.timestamp)

@@ -3,7 +3,7 @@ closed together."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
@@ -17,11 +17,11 @@ from triage.app.fallback import agent
 from triage.app.fallback_section import FallbackSection
 from triage.app.sections import AnySource
 from triage.app.settings import Settings
-from triage.app.sources import SourcePool, close_source
+from triage.app.sources import open_sources
+from triage.app.trial_parts import asked_by, candidate_of, sandbox_trials
 from triage.errors import ConfigError, SandboxFailed
 from triage.fallback.masking import Mask
 from triage.library.files import Unreadable
-from triage.library.loader import read_source
 from triage.library.manifest import read_manifest
 from triage.maker.answering import CaseSettings
 from triage.maker.gates import ActiveVersion
@@ -31,12 +31,10 @@ from triage.model.decision import NodeId
 from triage.ports import ChatModel, Clock
 from triage.sop.load import load_sop
 from triage.sop.procedure import Sop
-from triage.sop.sites import Sites, load_sites, no_sites
+from triage.sop.sites import Sites, load_sites
 from triage.telemetry.edge_metrics import SourceMetrics
 from triage.telemetry.fallback_metrics import FallbackMetrics
-from triage.trial.limits import TrialLimits
-from triage.trial.model import Candidate, Trials
-from triage.trial.trials import SandboxTrials
+from triage.trial.model import Trials
 
 if TYPE_CHECKING:
     from triage.adapters.chat import ChatEndpoint
@@ -67,11 +65,10 @@ def workbench(settings: Settings) -> Workbench:
             " [fallback]"
         )
     sop = load_sop(settings.sop.file)
-    file = settings.sop.sites
     return Workbench(
         settings=settings,
         sop=sop,
-        sites=no_sites(sop) if file is None else load_sites(file, sop),
+        sites=load_sites(settings.sop.sites, sop),
         section=fallback if fallback.is_on else _as_fallback(settings),
         model=make.model if make.llm_url else fallback.model,
     )
@@ -98,12 +95,12 @@ async def opened(
     section = bench.section if collects else None
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(_endpoint(bench, clock))
-        trials = await stack.enter_async_context(_trials(declared, mask, clock))
-        pool = SourcePool(clock, metrics, fallback=section)
-        sources = await pool.take_up(declared)
-        for guarded in sources.values():
-            stack.push_async_callback(close_source, guarded)
-        await pool.settled()
+        trials = await stack.enter_async_context(
+            sandbox_trials(declared, clock, mask=mask, workers=WORKERS)
+        )
+        sources = await stack.enter_async_context(
+            open_sources(declared, clock, metrics=metrics, fallback=section)
+        )
         made: Collector | None = None
         if section is not None:
             helper = await stack.enter_async_context(
@@ -155,33 +152,6 @@ async def _endpoint(bench: Workbench, clock: Clock) -> AsyncIterator[ChatEndpoin
         await model.close()
 
 
-@asynccontextmanager
-async def _trials(
-    declared: Mapping[str, AnySource], mask: Mask, clock: Clock
-) -> AsyncIterator[Trials]:
-    """Raises SandboxFailed."""
-    from triage.adapters.sandbox import MontySandbox, SandboxLimits
-
-    answer_bytes = max(
-        (int(section.max_answer_bytes) for section in declared.values()),
-        default=TrialLimits().answer_bytes,
-    )
-    # An answer is a little longer as the sandbox spells it.
-    sandbox = MontySandbox(SandboxLimits(workers=WORKERS, result_bytes=2 * answer_bytes))
-    try:
-        await sandbox.open()
-        if sandbox.trouble:
-            raise SandboxFailed(sandbox.trouble)
-        yield SandboxTrials(
-            sandbox,
-            limits=TrialLimits(answer_bytes=answer_bytes),
-            monotonic=clock.monotonic,
-            mask=mask,
-        )
-    finally:
-        await sandbox.close()
-
-
 def active_version(bench: Workbench, node: NodeId) -> ActiveVersion | None:
     """What decides for the node now, None where nothing does. Blocking: reads files. Raises
     ConfigError for one that is there and cannot be read."""
@@ -197,13 +167,7 @@ def active_version(bench: Workbench, node: NodeId) -> ActiveVersion | None:
         return None
     return ActiveVersion(
         version=entry.version,
-        candidate=Candidate(
-            node=node,
-            text=read_source(root, node, entry).decode(),
-            sources=bench.sop.nodes[node].sources,
-            dynamic=entry.dynamic,
-            reads_parents=entry.reads_parents,
-        ),
+        candidate=candidate_of(root, bench.sop, node, entry),
         max_queries=entry.max_queries,
     )
 
@@ -232,7 +196,7 @@ def _declared(bench: Workbench, node: NodeId) -> dict[str, AnySource]:
             f"{node} asks source {missing[0]!r}, which is not configured (configured:"
             f" {', '.join(sorted(known)) or 'none'}): add [sources.{missing[0]}]"
         )
-    return {name: known[name] for name in bench.sop.nodes[node].sources}
+    return asked_by(bench.settings, bench.sop, node)
 
 
 def _as_fallback(settings: Settings) -> FallbackSection:

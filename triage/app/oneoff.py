@@ -19,7 +19,7 @@ from triage.app.field_maps import field_maps
 from triage.app.procedure import Loaded, load_procedure
 from triage.app.sections import IntakeSection
 from triage.app.settings import Settings
-from triage.app.sources import SourcePool, close_source
+from triage.app.sources import open_sources
 from triage.engine.engine import Decided, Engine, EngineOptions
 from triage.engine.snapshot import Snapshot, snapshot
 from triage.errors import Finding
@@ -99,12 +99,15 @@ async def one_off(
             metrics=NodeMetrics.register(registry),
             fallback=helper.fallback,
         )
-        pool = SourcePool(clock, SourceMetrics.register(registry), fallback=settings.fallback)
-        sources = await pool.take_up(settings.sources)
-        for guarded in sources.values():
-            stack.push_async_callback(close_source, guarded)
-        # A daemon's sources have long been connected when an alert comes.
-        await pool.settled()
+        # Settled: a daemon's sources have long been connected when an alert comes.
+        sources = await stack.enter_async_context(
+            open_sources(
+                settings.sources,
+                clock,
+                metrics=SourceMetrics.register(registry),
+                fallback=settings.fallback,
+            )
+        )
         yield OneOff(
             snapshot=snapshot(loaded.sop, loaded.sites, loaded.library, sources),
             warnings=loaded.warnings,

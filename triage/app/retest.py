@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry
-
 from triage.app.procedure import Loaded
 from triage.app.settings import Settings
-from triage.app.sources import SourcePool, close_source
+from triage.app.trial_parts import LIVE_S, most_bytes
+from triage.engine.snapshot import Snapshot
 from triage.errors import ConfigError, Finding, InvalidFiles
 from triage.evaluation.judge import Marker
 from triage.library.catalogue import Library
@@ -21,18 +20,13 @@ from triage.library.loader import read_source
 from triage.library.manifest import read_manifest
 from triage.maker.cases_file import cases_path, read_cases
 from triage.model.decision import NodeId
-from triage.ports import Clock
 from triage.sop.procedure import Sop
 from triage.sop.sites import Sites
-from triage.telemetry.edge_metrics import SourceMetrics
-from triage.trial.answers import LiveAnswers
 from triage.trial.in_process import ApprovedTrials
 from triage.trial.limits import TrialLimits
 from triage.trial.model import Answers, Candidate
 from triage.watching.retest import Retested, Seen, retest_case
 from triage.watching.retest_schedule import Task
-
-LIVE_S = 30.0  # seconds one live query may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +40,14 @@ class Shelf:
     answer_bytes: int = 1 << 20
 
     @classmethod
-    def of(cls, settings: Settings, loaded: Loaded) -> Shelf:
+    def of(cls, settings: Settings, loaded: Loaded | Snapshot) -> Shelf:
         return cls(
             root=settings.sop.library,
             sop=loaded.sop,
             sites=loaded.sites,
             library=loaded.library,
-            answer_bytes=most_bytes(settings),
+            answer_bytes=most_bytes(settings.sources),
         )
-
-
-def most_bytes(settings: Settings) -> int:
-    return max((one.max_answer_bytes for one in settings.sources.values()), default=1 << 20)
 
 
 def task_of(
@@ -150,7 +140,7 @@ async def retest_nodes(
     retests = []
     for node in nodes:
         try:
-            task = task_of(shelf, node, monotonic=monotonic, told=told)
+            task = await asyncio.to_thread(task_of, shelf, node, monotonic=monotonic, told=told)
         except InvalidFiles as error:
             for finding in error.findings:
                 told(finding)
@@ -170,18 +160,6 @@ async def retest_nodes(
             )
         progress()
     return retests
-
-
-@asynccontextmanager
-async def live_answers(settings: Settings, clock: Clock) -> AsyncIterator[Answers]:
-    """The configured sources, opened for this. Raises ConfigError."""
-    pool = SourcePool(clock, SourceMetrics.register(CollectorRegistry()))
-    async with AsyncExitStack() as stack:
-        sources = await pool.take_up(settings.sources)
-        for guarded in sources.values():
-            stack.push_async_callback(close_source, guarded)
-        await pool.settled()
-        yield LiveAnswers(sources, monotonic=clock.monotonic, timeout_s=LIVE_S)
 
 
 def documents(retests: Sequence[NodeRetest]) -> Mapping[str, Any]:

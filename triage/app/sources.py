@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import assert_never
+
+from prometheus_client import CollectorRegistry
 
 from triage.app import sections
 from triage.app.fallback_section import FallbackSection
@@ -195,6 +197,26 @@ class SourcePool:
             metrics=cell,
             monotonic=self._clock.monotonic,
         )
+
+
+@asynccontextmanager
+async def open_sources(
+    wanted: Mapping[str, AnySource],
+    clock: Clock,
+    *,
+    metrics: SourceMetrics | None = None,
+    fallback: FallbackSection | None = None,
+) -> AsyncIterator[Mapping[str, GuardedSource]]:
+    """Sources for one command, settled, and closed at the end; with a `fallback` as SourcePool has
+    them. Raises ConfigError."""
+    metrics = metrics or SourceMetrics.register(CollectorRegistry())
+    async with AsyncExitStack() as stack:
+        pool = SourcePool(clock, metrics, fallback=fallback)
+        sources = await pool.take_up(wanted)
+        for guarded in sources.values():
+            stack.push_async_callback(close_source, guarded)
+        await pool.settled()
+        yield sources
 
 
 async def close_source(guarded: GuardedSource) -> None:

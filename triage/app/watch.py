@@ -11,8 +11,9 @@ import structlog
 
 from triage.adapters.store import Store
 from triage.app.current import Current
-from triage.app.retest import LIVE_S, Shelf, most_bytes, task_of
+from triage.app.retest import Shelf, task_of
 from triage.app.settings import Settings
+from triage.app.trial_parts import LIVE_S
 from triage.engine.engine import Decided
 from triage.engine.snapshot import Snapshot
 from triage.errors import Finding
@@ -76,6 +77,7 @@ def watching(
         metrics=metrics,
         name=replica_name(),
         save_s=section.save_s,
+        metrics_nodes=section.metrics_nodes,
     )
     retester = None
     if section.retest_s > 0:
@@ -108,14 +110,7 @@ def _tasks(
         log.warning("cases_unusable", file=finding.file, line=finding.line, problem=finding.problem)
 
     async def task(node: NodeId) -> Task | None:
-        snapshot, settings = current.snapshots.current, current.settings
-        shelf = Shelf(
-            root=settings.sop.library,
-            sop=snapshot.sop,
-            sites=snapshot.sites,
-            library=snapshot.library,
-            answer_bytes=most_bytes(settings),
-        )
+        shelf = Shelf.of(current.settings, current.snapshots.current)
         return await asyncio.to_thread(
             task_of, shelf, node, monotonic=clock.monotonic, marker=marker, told=told
         )

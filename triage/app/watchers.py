@@ -9,6 +9,7 @@ from typing import Protocol
 from triage.adapters.store import Store
 from triage.app.current import Current
 from triage.app.settings import Settings
+from triage.app.trial_parts import most_bytes
 from triage.app.watch import watching
 from triage.evaluation.judge import Marker
 from triage.fallback.masking import Mask
@@ -52,10 +53,7 @@ def watchers(
             tools=lambda: current.shadows,
             trials=lambda: shadow_trials(
                 clock,
-                answer_bytes=max(
-                    (section.max_answer_bytes for section in settings.sources.values()),
-                    default=ANSWER_BYTES,
-                ),
+                answer_bytes=most_bytes(settings.sources),
                 mask=Mask((), settings.secrets()),
             ),
             log=store.shadows,

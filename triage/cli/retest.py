@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,17 +13,16 @@ import typer
 from triage.app.data_folder import data_folder
 from triage.app.exits import Exit
 from triage.app.procedure import load_procedure
-from triage.app.retest import NodeRetest, Shelf, documents, live_answers, retest_nodes
+from triage.app.retest import NodeRetest, Shelf, documents, retest_nodes
 from triage.app.settings import Settings
+from triage.app.trial_parts import live_answers
 from triage.cli import options
-from triage.cli.findings import finding_document, print_findings, shown_path
+from triage.cli.findings import finding_document, print_findings
+from triage.cli.nodes import node_named
 from triage.cli.output import cell, err, out, print_json, progress, warn
 from triage.clock import SystemClock
 from triage.errors import Finding
 from triage.library import quarantine
-from triage.model.decision import NodeId
-from triage.sop.nearest import Nearest
-from triage.sop.procedure import Sop
 
 application = options.application()
 
@@ -76,9 +74,9 @@ async def _retest(
     clock = SystemClock()
     quarantined = quarantine.read(data_folder(settings).quarantine)
     loaded = await asyncio.to_thread(load_procedure, settings, quarantined)
-    nodes = [_node(given, loaded.sop)] if given else list(loaded.sop.nodes)
+    nodes = [node_named(loaded.sop, given)] if given else list(loaded.sop.nodes)
     faults: list[Finding] = []
-    async with live_answers(settings, clock) if live else nullcontext() as answers:
+    async with live_answers(settings.sources, clock) if live else nullcontext() as answers:
         with progress("re-testing", len(nodes)) as bar:
             retests = await retest_nodes(
                 Shelf.of(settings, loaded),
@@ -89,15 +87,6 @@ async def _retest(
                 progress=lambda: bar.advance(bar.task_ids[0]),
             )
     return retests, faults
-
-
-def _node(name: str, sop: Sop) -> NodeId:
-    if name in sop.nodes:
-        return NodeId(name)
-    advice = Nearest()(name, sop.nodes) or "see `triage tools list`"
-    raise typer.BadParameter(
-        f"{shown_path(str(Path(sop.file)))} has no node {name!r}: {advice}", param_hint="NODE"
-    )
 
 
 def _print(retests: Sequence[NodeRetest]) -> None:

@@ -39,7 +39,7 @@ from triage.library import quarantine
 from triage.library.files import write_atomic
 from triage.model.alert import AlertId
 from triage.sop.load import load_sop
-from triage.sop.sites import load_sites, no_sites
+from triage.sop.sites import load_sites
 from triage.telemetry import logs
 
 application = options.application()
@@ -214,8 +214,7 @@ def _runner(settings: Settings, cases: Sequence[Case | Unusable]) -> GoldenRunne
         print_findings(err(), loaded.warnings)
         return GoldenRunner.of(loaded, SystemClock())
     sop = load_sop(settings.sop.file)
-    file = settings.sop.sites
-    return GoldenRunner(sop=sop, sites=no_sites(sop) if file is None else load_sites(file, sop))
+    return GoldenRunner(sop=sop, sites=load_sites(settings.sop.sites, sop))
 
 
 async def _run(runner: GoldenRunner, cases: Sequence[Case | Unusable]) -> list[Result]:

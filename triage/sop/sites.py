@@ -56,8 +56,11 @@ def no_sites(sop: Sop) -> Sites:
     return _sites(SitesFile(), "", "", sop)
 
 
-def load_sites(path: Path, sop: Sop) -> Sites:
-    """The sites in a file. Raises InvalidFiles, also for a file that cannot be read."""
+def load_sites(path: Path | None, sop: Sop) -> Sites:
+    """The sites in a file, what holds without one when `path` is None. Raises InvalidFiles, also
+    for a file that cannot be read."""
+    if path is None:
+        return no_sites(sop)
     body, unreadable = read_file(path)
     if unreadable is not None:
         raise InvalidFiles([unreadable])
