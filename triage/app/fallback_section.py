@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 from pydantic import ByteSize, Field, model_validator
 
-from triage.app.sections import MIB, Count, Seconds, Section, Size, Variable
+from triage.app.endpoint_section import EndpointSection
+from triage.app.sections import MIB, Count, Seconds, Size
 
 
-class FallbackSection(Section):
+class FallbackSection(EndpointSection):
     """The sub-agent for a node whose tool failed; off while `llm_url` is empty.
 
     `llm_url` is the base of an OpenAI-compatible API, such as http://127.0.0.1:8177/v1. The
@@ -20,13 +20,6 @@ class FallbackSection(Section):
     `structured_output` replies are asked for as JSON of a schema, where the endpoint offers that.
     """
 
-    SECRETS: ClassVar[tuple[str, ...]] = ("api_key",)
-
-    llm_url: Annotated[str, Field(repr=False)] = ""
-    model: str = ""
-    api_key_env: Variable | None = None
-    api_key_file: Path | None = None
-    ca_file: Path | None = None
     max_turns: Annotated[int, Field(ge=1, le=100)] = 6
     max_tokens: Count = 40_000
     max_reply_tokens: Count = 4_000
@@ -59,10 +52,6 @@ class FallbackSection(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.llm_url and not self.llm_url.startswith(("http://", "https://")):
-            raise ValueError("llm_url must begin with http:// or https://")
-        if self.llm_url and not self.model:
-            raise ValueError("model is missing: name the model that the endpoint is to use")
         if self.max_reply_tokens >= self.context_tokens:
             raise ValueError("max_reply_tokens must be less than context_tokens")
         for pattern in self.mask:

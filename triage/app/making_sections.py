@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from triage.app.sections import Count, Seconds, Section, Variable
+from triage.app.endpoint_section import EndpointSection
+from triage.app.sections import Count, Seconds, Section
 
 
-class MakeSection(Section):
+class MakeSection(EndpointSection):
     """The tool maker. Its endpoint is the fallback's unless `llm_url` names another.
 
     `budget_ms` is what one evaluation of a tool may take in the sandbox at the 95th percentile,
     answers not included. With `two_persons` whoever made a version cannot approve it.
     """
 
-    SECRETS: ClassVar[tuple[str, ...]] = ("api_key",)
-
-    llm_url: Annotated[str, Field(repr=False)] = ""
-    model: str = ""
-    api_key_env: Variable | None = None
-    api_key_file: Path | None = None
-    ca_file: Path | None = None
     rounds: Annotated[int, Field(ge=0, le=20)] = 3
     max_reply_tokens: Count = 8_000
     context_tokens: Count = 32_000
@@ -34,10 +27,6 @@ class MakeSection(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.llm_url and not self.llm_url.startswith(("http://", "https://")):
-            raise ValueError("llm_url must begin with http:// or https://")
-        if self.llm_url and not self.model:
-            raise ValueError("model is missing: name the model that the endpoint is to use")
         if self.max_reply_tokens >= self.context_tokens:
             raise ValueError("max_reply_tokens must be less than context_tokens")
         return self
@@ -57,9 +46,11 @@ class ShadowSection(Section):
 class WatchSection(Section):
     """What looks at tools while they work. `retest_s` is between two re-tests of the active tools
     on their cases, 0 for none; with `live` the sources are asked as well. `save_s` is between two
-    writings of what was learned."""
+    writings of what was learned. Of a procedure with more than `metrics_nodes` nodes no shares by
+    node are exported, which are seven series a node."""
 
     enabled: bool = True
     retest_s: Annotated[float, Field(ge=0, le=31 * 86_400, allow_inf_nan=False)] = 86_400.0
     live: bool = True
     save_s: Seconds = 300.0
+    metrics_nodes: Annotated[int, Field(ge=0, le=100_000)] = 500

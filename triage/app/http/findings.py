@@ -9,12 +9,11 @@ from starlette.responses import Response
 
 from triage.app.findings import finding_document, finding_page
 from triage.app.http.access import Gate
-from triage.app.http.paging import page_limit
+from triage.app.http.paging import page_limit, wants_closed
 from triage.app.http.replies import HttpProblem, reply, store_unavailable
 from triage.errors import PayloadError, StoreError
 from triage.ports import WatchKind, WatchLog
 
-_TRUTHS = {"": False, "0": False, "false": False, "1": True, "true": True}
 _KINDS = frozenset(("", *(kind.value for kind in WatchKind)))
 
 
@@ -33,9 +32,7 @@ class FindingEndpoints:
         they are given."""
         self._services.gate.admit(request, "read")
         query = request.query_params
-        closed = _TRUTHS.get(query.get("closed", "").lower())
-        if closed is None:
-            raise HttpProblem(400, "closed must be true or false")
+        closed = wants_closed(request)
         kind = query.get("kind", "")
         if kind not in _KINDS:
             raise HttpProblem(400, f"kind must be one of {', '.join(sorted(_KINDS - {''}))}")

@@ -9,13 +9,11 @@ from starlette.responses import Response
 
 from triage.app.gaps import group_document, not_open
 from triage.app.http.access import Gate
-from triage.app.http.paging import page_limit
+from triage.app.http.paging import page_limit, wants_closed
 from triage.app.http.persons import who_and_why
 from triage.app.http.replies import HttpProblem, reply, store_unavailable
 from triage.errors import PayloadError, StoreError
 from triage.ports import Clock, GapLog
-
-_TRUTHS = {"": False, "0": False, "false": False, "1": True, "true": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +30,7 @@ class GapEndpoints:
     async def page(self, request: Request) -> Response:
         self._services.gate.admit(request, "read")
         query = request.query_params
-        closed = _TRUTHS.get(query.get("closed", "").lower())
-        if closed is None:
-            raise HttpProblem(400, "closed must be true or false")
+        closed = wants_closed(request)
         try:
             page = await self._services.gaps.gap_page(
                 closed=closed,

@@ -1,4 +1,4 @@
-"""How much of a list one request may ask for."""
+"""What part of a list one request asks for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from triage.app.http.replies import HttpProblem
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
+_TRUTHS = {"": False, "0": False, "false": False, "1": True, "true": True}
+
+
+def wants_closed(request: Request) -> bool:
+    """The parameter `closed`. Raises HttpProblem 400."""
+    closed = _TRUTHS.get(request.query_params.get("closed", "").lower())
+    if closed is None:
+        raise HttpProblem(400, "closed must be true or false")
+    return closed
 
 
 def page_limit(request: Request) -> int:
