@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from triage.errors import ConfigError, Finding
-from triage.library.editing import edit_manifest
+from triage.library.editing import ManifestEdit, edit_manifest
 from triage.library.manifest import Act, Verb, VersionStatus
 from triage.library.soundness import changed, named, node_of, sound, version_of
 
@@ -78,12 +78,9 @@ def shadow_stop(
                 f"`triage tools shadow {node} --start VERSION` puts one there"
             )
         entry = version_of(edit.manifest, edit.path, number)
-        edit.clear_shadow()
-        edit.set_status(
-            number, VersionStatus.DEPRECATED if entry.approver else VersionStatus.CANDIDATE
-        )
-        edit.add_act(Act(at=at, verb=Verb.SHADOW_STOP, version=number, by=by, note=note))
-        edit.save()
+        status = VersionStatus.DEPRECATED if entry.approver else VersionStatus.CANDIDATE
+        act = Act(at=at, verb=Verb.SHADOW_STOP, version=number, by=by, note=note)
+        _withdraw(edit, status, act)
     return number
 
 
@@ -106,11 +103,8 @@ def deprecate(
         if _deprecated_last(edit.manifest, version):
             raise ConfigError(f"{edit.path}: version {version} is deprecated already")
         warnings = changed(root, node, entry)
-        if edit.manifest.shadow == version:
-            edit.clear_shadow()
-        edit.set_status(version, VersionStatus.DEPRECATED)
-        edit.add_act(Act(at=at, verb=Verb.DEPRECATE, version=version, by=by, note=note))
-        edit.save()
+        act = Act(at=at, verb=Verb.DEPRECATE, version=version, by=by, note=note)
+        _withdraw(edit, VersionStatus.DEPRECATED, act)
     return warnings
 
 
@@ -145,11 +139,8 @@ def retire(
                 )
             edit.clear_active()
         warnings = changed(root, node, entry)
-        if edit.manifest.shadow == version:
-            edit.clear_shadow()
-        edit.set_status(version, VersionStatus.RETIRED)
-        edit.add_act(Act(at=at, verb=Verb.RETIRE, version=version, by=by, note=note))
-        edit.save()
+        act = Act(at=at, verb=Verb.RETIRE, version=version, by=by, note=note)
+        _withdraw(edit, VersionStatus.RETIRED, act)
     return warnings
 
 
@@ -177,6 +168,15 @@ def before(manifest: Manifest) -> ManifestVersion | None:
         if usable and number != manifest.active:
             return entry
     return None
+
+
+def _withdraw(edit: ManifestEdit, status: VersionStatus, act: Act) -> None:
+    """The act's version has that status from now on, and is not in shadow."""
+    if edit.manifest.shadow == act.version:
+        edit.clear_shadow()
+    edit.set_status(act.version, status)
+    edit.add_act(act)
+    edit.save()
 
 
 def _deprecated_last(manifest: Manifest, version: int) -> bool:
