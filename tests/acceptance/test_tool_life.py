@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from tests.command_line import LIMIT_S, TRIAGE, environment
+from tests.command_line import LIMIT_S, TOOL, TRIAGE, environment
 from tests.integration.make_world import AGENT, answering, block
 from tests.servers import HOST, answers_ok, free_port, wait_until
 
@@ -29,25 +29,8 @@ LISTEN = "127.0.0.1:9797"
 REPORT = "triage tools shadow obs_deep"
 MODEL = "http://127.0.0.1:8177"
 
-FIRST = '''\
-"""Do more jobs wait than are allowed?"""
-
-from triage.tool_api import compare, conclude, no_data, rows
-
-
-def queries(warehouse, timestamp, context):
-    return [rows("tables", "select depth from queues where name = :name", name=context.entity)]
-
-
-def evaluate(warehouse, timestamp, context):
-    found = context.answer(queries(warehouse, timestamp, context)[0])
-    if not found:
-        return no_data("no such queue")
-    depth = float(found[0]["depth"])
-    limit = float(context.params["depth"])
-    return conclude([compare("depth", depth, ">=", limit, "jobs")], f"{depth:g} jobs wait")
-'''
-REPAIRED = FIRST.replace('">="', '">"')
+REPAIRED = TOOL.replace("Is the queue too deep?", "Do more jobs wait than are allowed?")
+FIRST = REPAIRED.replace('">"', '">="')
 SECOND = REPAIRED.replace("jobs wait", "jobs are waiting")
 DIAGNOSIS = "The question says more than the allowed depth, the code also takes the depth itself."
 

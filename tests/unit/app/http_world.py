@@ -143,6 +143,26 @@ async def _confirmed(_: Parsed) -> Mapping[str, Any]:
     return {}
 
 
+async def all_pages(
+    client: httpx.AsyncClient,
+    query: str,
+    *,
+    path: str,
+    of: str,
+    shown: Callable[[Mapping[str, Any]], str],
+) -> list[list[str]]:
+    """What is `shown` of each `of`, page by page to the end."""
+    found, cursor = [], ""
+    for _ in range(100):
+        response = await client.get(f"{path}?{query}&cursor={cursor}")
+        assert response.status_code == 200, response.text
+        found.append([shown(one) for one in response.json()[of]])
+        cursor = response.json()["cursor"]
+        if not cursor:
+            return found
+    raise AssertionError("pages without an end")
+
+
 def problem(response: httpx.Response) -> dict[str, Any]:
     """The reply's `error` object, which every error has."""
     document = response.json()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import httpx
 import orjson
 import pytest
 
 from tests.contract.store_world import START, arrival
-from tests.unit.app.http_world import Bench, problem
+from tests.unit.app.http_world import Bench, all_pages, problem
 from tests.unit.app.test_http_reading import ODD_IDS
 from triage.adapters.store import Store
 from triage.app.dead_letters import payload_of
@@ -150,16 +150,9 @@ async def test_a_payload_comes_back_byte_for_byte(tmp_path: Path, body: bytes) -
     assert one["payload_bytes"] == len(body)
 
 
-async def pages(client: httpx.AsyncClient, query: str) -> list[list[str]]:
-    found, cursor = [], ""
-    for _ in range(100):
-        response = await client.get(f"{PATH}?{query}&cursor={cursor}")
-        assert response.status_code == 200, response.text
-        found.append([one["dead_letter_id"][0] for one in response.json()["dead_letters"]])
-        cursor = response.json()["cursor"]
-        if not cursor:
-            return found
-    raise AssertionError("pages without an end")
+pages = partial(
+    all_pages, path=PATH, of="dead_letters", shown=lambda one: str(one["dead_letter_id"][0])
+)
 
 
 async def test_pages_are_newest_first_and_can_be_narrowed(tmp_path: Path) -> None:

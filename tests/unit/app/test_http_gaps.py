@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.contract.gap_world import gap
 from tests.contract.store_world import START, arrival, decision
-from tests.unit.app.http_world import Bench, problem
+from tests.unit.app.http_world import Bench, all_pages, problem
 from tests.unit.app.test_http_reading import ODD_IDS
 from triage.adapters.store import Store
 from triage.app.http.access import token
@@ -94,16 +95,7 @@ async def test_a_gap_is_told_with_its_cases(tmp_path: Path) -> None:
     assert newest["count"] == 2
 
 
-async def pages(client: httpx.AsyncClient, query: str) -> list[list[str]]:
-    found, cursor = [], ""
-    for _ in range(100):
-        response = await client.get(f"/api/v1/gaps?{query}&cursor={cursor}")
-        assert response.status_code == 200, response.text
-        found.append([one["node"] for one in response.json()["gaps"]])
-        cursor = response.json()["cursor"]
-        if not cursor:
-            return found
-    raise AssertionError("pages without an end")
+pages = partial(all_pages, path="/api/v1/gaps", of="gaps", shown=itemgetter("node"))
 
 
 async def test_pages_are_newest_first_and_can_be_narrowed(tmp_path: Path) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.contract.store_world import arrival, decision
-from tests.unit.app.http_world import NATIVE, Bench, problem
+from tests.unit.app.http_world import NATIVE, Bench, all_pages, problem
 from triage.adapters.store import Store
 from triage.errors import ConfigError, Finding, InvalidFiles, StoreError
 from triage.model.alert import AlertId
@@ -95,16 +96,7 @@ async def test_an_id_of_any_kind_is_only_not_found(tmp_path: Path, what: str) ->
 # --- pages ----------------------------------------------------------------------------------------
 
 
-async def pages(client: httpx.AsyncClient, query: str) -> list[list[str]]:
-    found, cursor = [], ""
-    for _ in range(100):
-        response = await client.get(f"/api/v1/decisions?{query}&cursor={cursor}")
-        assert response.status_code == 200, response.text
-        found.append([one["alert_id"] for one in response.json()["decisions"]])
-        cursor = response.json()["cursor"]
-        if not cursor:
-            return found
-    raise AssertionError("pages without an end")
+pages = partial(all_pages, path="/api/v1/decisions", of="decisions", shown=itemgetter("alert_id"))
 
 
 async def test_pages_are_newest_first_and_hold_each_decision_once(tmp_path: Path) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.contract.shadow_world import comparison, pair, verdict
 from tests.contract.store_world import START
-from tests.unit.app.http_world import Bench, problem
+from tests.unit.app.http_world import Bench, all_pages, problem
 from tests.unit.app.test_http_reading import ODD_IDS
 from triage.app.http.access import token
 from triage.errors import StoreError
@@ -110,16 +111,7 @@ async def test_a_comparison_is_told_with_both_verdicts(tmp_path: Path) -> None:
     assert third["differs_in"] == ["clauses"]
 
 
-async def pages(client: httpx.AsyncClient, query: str) -> list[list[str]]:
-    found, cursor = [], ""
-    for _ in range(100):
-        response = await client.get(f"{OF_NODE}?{query}&cursor={cursor}")
-        assert response.status_code == 200, response.text
-        found.append([one["alert_id"] for one in response.json()["comparisons"]])
-        cursor = response.json()["cursor"]
-        if not cursor:
-            return found
-    raise AssertionError("pages without an end")
+pages = partial(all_pages, path=OF_NODE, of="comparisons", shown=itemgetter("alert_id"))
 
 
 async def test_pages_are_newest_first_and_can_be_narrowed(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tests.unit.evaluation.virtual_time import LoopClock
+from tests.unit.evaluation.virtual_time import START, LoopClock
 from tests.unit.evaluation.world import (
     World,
     action,
@@ -23,6 +23,8 @@ from triage.adapters.memory import MemorySource
 from triage.engine.snapshot import Closer, SnapshotHolder
 from triage.errors import QueueError, StoreError
 from triage.evaluation.guard import GuardedSource, SourceLimits
+from triage.model.alert import AlertId
+from triage.ports import AlertStatus
 from triage.worker.lanes import Lanes
 from triage.worker.worker import Watcher, Worker, WorkerOptions
 
@@ -99,6 +101,25 @@ class Bench:
         """Runs until nothing is pending and the queue is empty."""
         async with self.running():
             await until(lambda: self.record.settled and not self.record.queue.entries)
+
+    async def lose(self, alert_id: AlertId) -> None:
+        """Runs an attempt during which another process decides the alert."""
+        self.source.hold()
+        async with self.running():
+            await self.source.waiting.wait()
+            self.record.rows[alert_id].status = AlertStatus.DECIDED
+            self.source.release()
+            await until(lambda: not self.record.queue.entries)
+
+    async def decide_resolved(self, alert_id: AlertId) -> None:
+        """Runs an attempt during which the alert is resolved."""
+        self.source.hold()
+        async with self.running():
+            await self.source.waiting.wait()
+            row = self.record.rows[alert_id]
+            row.alert = replace(row.alert, resolved_at=START)
+            self.source.release()
+            await until(lambda: self.record.settled)
 
 
 async def until(holds: Callable[[], bool], *, within_s: float = 3600) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from itertools import pairwise
 
 import orjson
 import pytest
 
-from tests.unit.evaluation.virtual_time import START, on_virtual_time
+from tests.unit.evaluation.virtual_time import on_virtual_time
 from tests.unit.evaluation.world import (
     MEMORY,
     library,
@@ -127,12 +126,7 @@ async def test_a_delivery_of_an_alert_that_is_done_is_acked(status: AlertStatus)
 async def test_the_loser_of_two_attempts_acks_and_tells_nobody() -> None:
     bench = Bench()
     (alert_id,) = bench.record.add(IDS[0])
-    bench.source.hold()
-    async with bench.running():
-        await bench.source.waiting.wait()
-        bench.record.rows[alert_id].status = AlertStatus.DECIDED
-        bench.source.release()
-        await until(lambda: not bench.record.queue.entries)
+    await bench.lose(alert_id)
     assert bench.record.happened(alert_id) == ["attempt", "ack"]
     assert bench.commits == 0
     assert bench.record.messages == []
@@ -144,13 +138,7 @@ async def test_the_loser_of_two_attempts_acks_and_tells_nobody() -> None:
 async def test_a_resolve_during_the_attempt_suppresses_the_actions() -> None:
     bench = Bench()
     (alert_id,) = bench.record.add(IDS[0])
-    bench.source.hold()
-    async with bench.running():
-        await bench.source.waiting.wait()
-        row = bench.record.rows[alert_id]
-        row.alert = replace(row.alert, resolved_at=START)
-        bench.source.release()
-        await until(lambda: bench.record.settled)
+    await bench.decide_resolved(alert_id)
     decision = bench.record.decisions[alert_id]
     assert (decision.outcome.value, decision.actions) == ("resolved", ())
     assert [dropped.reason.value for dropped in decision.dropped] == ["resolved"]

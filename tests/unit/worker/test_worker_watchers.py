@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from tests.unit.evaluation.virtual_time import START, on_virtual_time
-from tests.unit.worker.bench import GONE, IDS, LOST, Bench, until
+from tests.unit.evaluation.virtual_time import on_virtual_time
+from tests.unit.worker.bench import GONE, IDS, LOST, Bench
 from triage.engine.engine import Decided
 from triage.engine.snapshot import Snapshot
 from triage.model.alert import Alert
 from triage.model.decision import Outcome
-from triage.ports import AlertStatus
 
 
 @dataclass(slots=True)
@@ -55,12 +54,7 @@ async def test_every_watcher_is_told_when_all_is_done() -> None:
 async def test_the_loser_of_two_attempts_tells_nobody() -> None:
     bench, first, _ = watched()
     (alert_id,) = bench.record.add(IDS[0])
-    bench.source.hold()
-    async with bench.running():
-        await bench.source.waiting.wait()
-        bench.record.rows[alert_id].status = AlertStatus.DECIDED
-        bench.source.release()
-        await until(lambda: not bench.record.queue.entries)
+    await bench.lose(alert_id)
     assert bench.record.happened(alert_id) == ["attempt", "ack"]
     assert first.offered == []
 
@@ -69,13 +63,7 @@ async def test_the_loser_of_two_attempts_tells_nobody() -> None:
 async def test_they_are_told_what_was_stored_in_the_end() -> None:
     bench, first, _ = watched()
     (alert_id,) = bench.record.add(IDS[0])
-    bench.source.hold()
-    async with bench.running():
-        await bench.source.waiting.wait()
-        row = bench.record.rows[alert_id]
-        row.alert = replace(row.alert, resolved_at=START)
-        bench.source.release()
-        await until(lambda: bench.record.settled)
+    await bench.decide_resolved(alert_id)
     ((_, decided, _),) = first.offered
     assert decided.decision is bench.record.decisions[alert_id]
     assert decided.decision.outcome is Outcome.RESOLVED
