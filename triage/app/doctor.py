@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from triage.app.findings import next_step
 from triage.errors import Finding
-from triage.library.overview import ToolRow, describe, verify
+from triage.library.overview import ToolRow, verify
 from triage.maker.cases_file import cases_path
 from triage.maker.register import read_ambiguities
 from triage.ports import WatchKind
@@ -46,14 +46,15 @@ SHADOW_READY = "shadow_ready"
 AMBIGUOUS = WatchKind.AMBIGUOUS_TEXT.value
 
 
-def file_complaints(root: Path, sop: Sop, quarantined: Mapping[str, str]) -> list[Complaint]:
-    """What the files show. Blocking: every version is read and verified."""
-    rows = {row.node: row for row in describe(root, sop, quarantined=quarantined)}
+def file_complaints(root: Path, sop: Sop, rows: Sequence[ToolRow]) -> list[Complaint]:
+    """What the files show; `rows` are as `describe` gives them. Blocking: every version is read and
+    verified."""
     found: list[Complaint] = []
-    for row in rows.values():
+    for row in rows:
         found += _row_complaints(root, row)
+    by_node: dict[str, ToolRow] = {row.node: row for row in rows}
     for finding in verify(root, sop):
-        complaint = _verified(finding, rows.get(finding.where))  # type: ignore[call-overload]  # a NodeId is a str
+        complaint = _verified(finding, by_node.get(finding.where))
         if complaint is not None:
             found.append(complaint)
     for one in read_ambiguities(root):
@@ -171,10 +172,12 @@ def _gap_complaints(gaps: Sequence[Document]) -> Iterator[Complaint]:
 
 def _shadow_complaints(shadows: Sequence[Document], rows: Sequence[ToolRow]) -> Iterator[Complaint]:
     """Of shadows that are there now: a pair that was replaced waits for nothing."""
-    now = {row.node: (row.shadow, row.active) for row in rows if row.shadow is not None}
+    now: dict[str, tuple[int | None, int | None]] = {
+        row.node: (row.shadow, row.active) for row in rows if row.shadow is not None
+    }
     for tally in shadows:
         node, version = str(tally["node"]), tally["shadow_version"]
-        if now.get(node) != (version, tally["active_version"]):  # type: ignore[call-overload]  # a NodeId is a str
+        if now.get(node) != (version, tally["active_version"]):
             continue
         low, high = tally["interval"]
         if low >= ENOUGH:

@@ -7,20 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from triage.app.settings import Settings
-from triage.cli.findings import shown_path
-from triage.cli.text import printable
+from triage.cli.nodes import node_named
 from triage.maker.cases_file import cases_path, read_cases
 from triage.maker.cases_reading import CasesRead
 from triage.maker.cases_split import Split, split_cases
 from triage.model.case import LabelledCase
 from triage.model.decision import NodeId
 from triage.sop.load import load_sop
-from triage.sop.nearest import Nearest
 from triage.sop.procedure import Sop
-from triage.sop.sites import Sites, load_sites, no_sites
+from triage.sop.sites import Sites, load_sites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +29,7 @@ class Bench:
 
     def node(self, name: str, hint: str = "NODE") -> NodeId:
         """Raises BadParameter for a node that the SOP does not have."""
-        if name in self.sop.nodes:
-            return NodeId(name)
-        advice = Nearest()(name, self.sop.nodes) or "see `triage tools list`"
-        raise typer.BadParameter(
-            f"{shown_path(self.sop.file)} has no node {printable(name)!r}: {advice}",
-            param_hint=hint,
-        )
+        return node_named(self.sop, name, hint)
 
     def read(self, node: NodeId) -> CasesRead:
         return read_cases(cases_path(self.root, node), self.sop, self.sites)
@@ -52,6 +42,5 @@ def bench(config: Path) -> Bench:
     """Raises ConfigError for a configuration, SOP or sites file that cannot be read."""
     settings = Settings.load(config, os.environ, read_secrets=False)
     sop = load_sop(settings.sop.file)
-    file = settings.sop.sites
-    sites = no_sites(sop) if file is None else load_sites(file, sop)
+    sites = load_sites(settings.sop.sites, sop)
     return Bench(sop=sop, sites=sites, root=settings.sop.library)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import orjson
@@ -12,10 +12,10 @@ from triage.app.exits import Exit
 from triage.cli import options
 from triage.cli.case_bench import Bench
 from triage.cli.exit_codes import CommandFailed
-from triage.cli.reading import Origin, Reader, reader, whole_id
+from triage.cli.origin import Origin
+from triage.cli.reading import accepted, reader
 from triage.cli.text import printable
 from triage.maker.cases_decision import Corrected, Correction, Refused, case_of_decision
-from triage.model.alert import AlertId
 from triage.model.decision import NodeId
 from triage.model.site import ParamValue
 from triage.sop.fields import MAX_NAME, MAX_TEXT
@@ -42,14 +42,9 @@ def correction(
     """What a person said on the command line. Raises BadParameter."""
     if verdict is None:
         raise typer.BadParameter("say what the node should have said", param_hint="--verdict")
-    person = options.person(by, "--by")
-    for text, limit, option in (
-        (person, MAX_NAME, "--by"),
-        (subject or "", MAX_NAME, "--subject"),
-        (note, MAX_TEXT, "--note"),
-    ):
-        if len(text) > limit:
-            raise typer.BadParameter(f"give at most {limit} characters", param_hint=option)
+    person = options.bounded(options.person(by, "--by"), MAX_NAME, "--by")
+    options.bounded(subject or "", MAX_NAME, "--subject")
+    options.bounded(note, MAX_TEXT, "--note")
     return Correction(
         node=node,
         expected=verdict.value,
@@ -83,15 +78,11 @@ async def corrected(bench: Bench, origin: Origin, given: str, said: Correction) 
     """`given` is an alert's id, or how it begins. Raises CommandFailed or BadParameter, and what
     `reading.reader` does."""
     async with reader(origin) as source:
-        alert_id = AlertId(await whole_id(source, given))
-        document = await source.decision(alert_id)
-        if document is None:
-            problem = f"no alert {printable(given)} was ever accepted here"
-            raise CommandFailed(problem, Exit.FINDINGS)
+        alert_id, document = await accepted(source, given)
         made = await case_of_decision(
             document,
             said,
-            labels=None if origin.url else await _labels(source, alert_id),
+            labels=await source.labels(alert_id),
             evidence=source.evidence,
             sop=bench.sop,
             sites=bench.sites,
@@ -99,13 +90,3 @@ async def corrected(bench: Bench, origin: Origin, given: str, said: Correction) 
     if isinstance(made, Refused):
         raise CommandFailed(f"{printable(given)} {made.why}", Exit.FINDINGS)
     return made
-
-
-async def _labels(source: Reader, alert_id: AlertId) -> Mapping[str, str] | None:
-    """The alert's. Over HTTP they cannot be had: decisions are served, alerts are not."""
-    # Here: it loads the store's libraries, which asking a daemon does not need.
-    from triage.cli.local import LocalReader
-
-    assert isinstance(source, LocalReader), "without a URL it is the store that is read"
-    stored = await source.store.alerts.stored(alert_id)
-    return None if stored is None else stored.alert.labels

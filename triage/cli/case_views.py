@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from triage.cli.findings import counted, finding_document
+from triage.cli.findings import finding_document, findings_document
 from triage.cli.output import cell, columns
 from triage.errors import Finding
 from triage.maker.cases_file import Appended
@@ -94,12 +94,8 @@ def added_document(
 def check_document(
     findings: Sequence[Finding], covered: Sequence[Coverage], without: Sequence[NodeId]
 ) -> dict[str, Any]:
-    errors, warnings = counted(findings)
     return {
-        "ok": not errors,
-        "errors": errors,
-        "warnings": warnings,
-        "findings": [finding_document(finding) for finding in findings],
+        **findings_document(findings),
         "nodes": [one.document() for one in covered],
         "without": list(without),
     }

@@ -22,8 +22,8 @@ from triage.cli.case_views import (
 )
 from triage.cli.exit_codes import CommandFailed
 from triage.cli.findings import counted, in_words, print_findings, shown_path
+from triage.cli.origin import Origin, takes_origin
 from triage.cli.output import busy, err, out, print_json, warn
-from triage.cli.reading import Origin
 from triage.errors import Finding, InvalidFiles
 from triage.maker.cases_file import Appended, append_cases, cases_path
 from triage.maker.cases_reading import MAX_FILE, CasesRead, parse_cases
@@ -37,6 +37,7 @@ Node = Annotated[str, typer.Argument(metavar="[NODE]", help="The node.", show_de
 
 
 @application.command("add")
+@takes_origin
 def add_cases(
     node: Node = "",
     file: Annotated[
@@ -70,10 +71,8 @@ def add_cases(
     by: options.By = "",
     note: Annotated[str, typer.Option("--note", help="Why, for whoever reads the case.")] = "",
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Add cases to a node: those of a file, or one made of a decision that you correct.
 
@@ -86,7 +85,7 @@ def add_cases(
     option, node or file that cannot be used; 69 the daemon or the store did not answer; 78 the
     configuration, procedure, store or library cannot be used.
     """
-    place = bench(config)
+    place = bench(origin.config)
     remarks: Sequence[str] = ()
     findings: Sequence[Finding] = ()
     cases: Sequence[LabelledCase]
@@ -97,14 +96,13 @@ def add_cases(
             raise typer.BadParameter("say of which node", param_hint="--node")
         owner = place.node(of_node or node, "--node")
         said = correction(owner, verdict, subject, param or (), by, note, place.sop)
-        origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
         made = asyncio.run(corrected(place, origin, from_decision, said))
         cases, remarks = [made.case], made.remarks
     else:
         _refuse_stray(
             {"--node": of_node, "--verdict": verdict, "--subject": subject, "--param": param}
-            | {"--by": by, "--note": note, "--url": url, "--token-env": token_env}
-            | {"--token-file": token_file}
+            | {"--by": by, "--note": note, "--url": origin.url}
+            | {"--token-env": origin.token_env, "--token-file": origin.token_file}
         )
         if not (node and file):
             raise typer.BadParameter("give NODE and FILE; or --from-decision, --node and --verdict")

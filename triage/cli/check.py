@@ -15,7 +15,7 @@ from triage.app.exits import Exit
 from triage.app.procedure import Procedure, check_procedure
 from triage.app.settings import Settings
 from triage.cli import options
-from triage.cli.findings import counted, finding_document, in_words, print_findings, shown_path
+from triage.cli.findings import counted, findings_document, in_words, print_findings, shown_path
 from triage.cli.output import busy, cell, columns, out, print_json
 from triage.cli.source_report import Probed, ServerReport, SourceReport
 from triage.cli.text import printable
@@ -172,13 +172,9 @@ def summary(procedure: Procedure) -> str:
 
 
 def _document(procedure: Procedure, findings: Sequence[Finding], asked: Probed) -> dict[str, Any]:
-    errors, warnings = counted(findings)
     sop, library = procedure.sop, procedure.library
     return {
-        "ok": not errors,
-        "errors": errors,
-        "warnings": warnings,
-        "findings": [finding_document(finding) for finding in findings],
+        **findings_document(findings),
         "sop": None
         if sop is None
         else {

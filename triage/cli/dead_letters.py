@@ -18,8 +18,9 @@ from triage.cli.dead_letter_views import (
     redriven_line,
 )
 from triage.cli.exit_codes import CommandFailed, showing
+from triage.cli.origin import Origin, takes_origin
 from triage.cli.output import all_pages, out, print_json, warn
-from triage.cli.reading import DeadLetterReader, Origin, dead_letter_reader, whole_dead_letter_id
+from triage.cli.reading import DeadLetterReader, reader, whole_dead_letter_id
 from triage.cli.text import printable
 from triage.errors import PayloadError
 from triage.model.gap import CLOSED_BY_CHARS, NOTE_CHARS
@@ -43,6 +44,7 @@ Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why it is not
 
 
 @application.command("list")
+@takes_origin
 def list_dead_letters(
     reason: Reason = "",
     limit: Annotated[
@@ -50,10 +52,8 @@ def list_dead_letters(
     ] = 20,
     cursor: options.Cursor = "",
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """List what was given up, newest first: alerts whose attempts were used up, and messages of
     streams that cannot be alerts.
@@ -64,7 +64,6 @@ def list_dead_letters(
     Exit codes: 0; 2 a cursor that cannot be used; 69 the daemon or the store did not answer; 78
     the configuration, store or token cannot be used.
     """
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     letters, following = asyncio.run(_letters(origin, reason, cursor, limit))
     if as_json:
         print_json({"dead_letters": letters, "cursor": following})
@@ -76,16 +75,15 @@ def list_dead_letters(
 
 
 @application.command("show")
+@takes_origin
 def show_dead_letter(
     dead_letter_id: DeadLetterId,
     as_json: options.Json = False,
     payload: Annotated[
         bool, typer.Option("--payload", help="Write the payload, byte for byte, and nothing else.")
     ] = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Show one dead letter: why it was given up, and what the sender sent.
 
@@ -96,7 +94,6 @@ def show_dead_letter(
     """
     if as_json and payload:
         raise typer.BadParameter("give one of --json and --payload")
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     document = asyncio.run(_letter(origin, dead_letter_id))
     if as_json:
         print_json(document)
@@ -115,6 +112,7 @@ def show_dead_letter(
 
 
 @application.command("redrive")
+@takes_origin
 def redrive(
     dead_letter_ids: DeadLetterIds = None,
     everything: Annotated[
@@ -123,10 +121,8 @@ def redrive(
     reason: Reason = "",
     by: options.By = "",
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Try dead letters again: an alert has all its attempts anew, a message of a stream is read
     with the field maps of now. What cannot be an alert still is told and stays.
@@ -143,8 +139,7 @@ def redrive(
         raise typer.BadParameter("say which: ids, or --all")
     if reason and not everything:
         raise typer.BadParameter("--reason goes with --all")
-    person = _bounded(options.person(by, "--by"), CLOSED_BY_CHARS, "--by")
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
+    person = options.bounded(options.person(by, "--by"), CLOSED_BY_CHARS, "--by")
     results: list[Mapping[str, Any]] = []
     try:
         asyncio.run(_redrive(origin, given, reason, person, results, told=not as_json))
@@ -159,14 +154,13 @@ def redrive(
 
 
 @application.command("discard")
+@takes_origin
 def discard(
     dead_letter_ids: DeadLetterIds = None,
     note: Note = "",
     by: options.By = "",
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Take dead letters out for good: the ledger counts them as discarded.
 
@@ -179,24 +173,17 @@ def discard(
     """
     if not dead_letter_ids:
         raise typer.BadParameter("say which: give their ids")
-    person = _bounded(options.person(by, "--by"), CLOSED_BY_CHARS, "--by")
-    _bounded(note, NOTE_CHARS, "--note")
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
+    person = options.bounded(options.person(by, "--by"), CLOSED_BY_CHARS, "--by")
+    options.bounded(note, NOTE_CHARS, "--note")
     absent = asyncio.run(_discard(origin, dead_letter_ids, person, note))
     if absent:
         raise typer.Exit(Exit.FINDINGS)
 
 
-def _bounded(text: str, limit: int, option: str) -> str:
-    if len(text) > limit:
-        raise typer.BadParameter(f"give at most {limit} characters", param_hint=option)
-    return text
-
-
 async def _letters(
     origin: Origin, reason: str, cursor: str, limit: int
 ) -> tuple[list[Mapping[str, Any]], str]:
-    async with dead_letter_reader(origin) as source:
+    async with reader(origin) as source:
         return await all_pages(
             "dead letters",
             lambda after, at_most: source.dead_letter_page(
@@ -209,7 +196,7 @@ async def _letters(
 
 
 async def _letter(origin: Origin, given: str) -> Mapping[str, Any]:
-    async with dead_letter_reader(origin) as source:
+    async with reader(origin) as source:
         dead_letter_id = await whole_dead_letter_id(source, given)
         document = await source.dead_letter(dead_letter_id)
     if document is None:
@@ -228,7 +215,7 @@ async def _redrive(
 ) -> None:
     """`results` are added to as they come."""
     console = out()
-    async with dead_letter_reader(origin, changes=True) as source:
+    async with reader(origin, changes=True) as source:
         # All ids first: one that is mistyped must not end a command that has half done its work.
         ids = [await whole_dead_letter_id(source, one) for one in given]
         async for dead_letter_id in _each(ids) if ids else _all(source, reason):
@@ -271,7 +258,7 @@ async def _all(source: DeadLetterReader, reason: str) -> AsyncIterator[str]:
 async def _discard(origin: Origin, given: Sequence[str], by: str, note: str) -> int:
     """How many were not there."""
     absent = 0
-    async with dead_letter_reader(origin, changes=True) as source:
+    async with reader(origin, changes=True) as source:
         ids = [await whole_dead_letter_id(source, one) for one in given]
         for dead_letter_id in ids:
             done = await source.discard(dead_letter_id, by=by, note=note)

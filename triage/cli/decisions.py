@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triage.app.exits import Exit
 from triage.cli import options
-from triage.cli.exit_codes import CommandFailed, showing
+from triage.cli.exit_codes import showing
+from triage.cli.origin import Origin, takes_origin
 from triage.cli.output import all_pages, cell, columns, out, print_json, progress, warn
-from triage.cli.reading import Origin, Reader, reader, whole_id
-from triage.cli.text import printable
+from triage.cli.reading import Reader, accepted, reader, undecided
 from triage.cli.tree import OUTCOME_STYLES, decision_tree
 from triage.clock import SystemClock
 from triage.model.decision import Outcome
@@ -30,6 +29,7 @@ SECONDS = len("2026-06-01T12:31:00")
 
 
 @application.command("list")
+@takes_origin
 def list_decisions(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=MAX_LIMIT, help="At most so many.")
@@ -48,10 +48,8 @@ def list_decisions(
     ] = "",
     cursor: options.Cursor = "",
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """List decisions, newest first.
 
@@ -69,7 +67,6 @@ def list_decisions(
         since=options.optional_moment(since, "--since", now),
         until=options.optional_moment(until, "--until", now),
     )
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     heads, following = asyncio.run(_heads(origin, wanted, cursor, limit))
     if as_json:
         print_json({"decisions": heads, "cursor": following})
@@ -80,6 +77,7 @@ def list_decisions(
 
 
 @application.command("show")
+@takes_origin
 def show_decision(
     alert_id: Annotated[
         str, typer.Argument(metavar="ALERT_ID", help="The whole id, or its first 6 or more.")
@@ -94,10 +92,8 @@ def show_decision(
             "--trace", help="Show every turn of a fallback whole: thought, code, calls, outcome."
         ),
     ] = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Show one decision as a tree.
 
@@ -107,7 +103,6 @@ def show_decision(
     begins several; 69 the daemon or the store did not answer; 78 the configuration, store or
     token cannot be used.
     """
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     document, evidence = asyncio.run(_decision(origin, alert_id, with_evidence))
     decided = "outcome" in document
     if as_json:
@@ -115,8 +110,7 @@ def show_decision(
     elif decided:
         _print_decision(document, evidence if with_evidence else None, whole_traces=whole_traces)
     if not decided:
-        status = printable(str(document.get("status", "unknown")))
-        raise CommandFailed(f"{alert_id} has no decision: it is {status}", Exit.FINDINGS)
+        raise undecided(alert_id, document)
 
 
 async def _heads(
@@ -135,10 +129,7 @@ async def _decision(
     origin: Origin, given: str, with_evidence: bool
 ) -> tuple[Mapping[str, Any], dict[str, str]]:
     async with reader(origin) as source:
-        alert_id = await whole_id(source, given)
-        document = await source.decision(alert_id)
-        if document is None:
-            raise CommandFailed(f"no alert {alert_id} was ever accepted here", Exit.FINDINGS)
+        _, document = await accepted(source, given)
         bodies = await _evidence(source, document) if with_evidence else {}
         return document, bodies
 

@@ -13,10 +13,12 @@ from triage.app.doctor import Complaint, file_complaints, in_order, record_compl
 from triage.app.exits import Exit
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed
+from triage.cli.origin import Origin, takes_origin
 from triage.cli.output import all_pages, busy, cell, out, print_json, warn
-from triage.cli.reading import Origin, health_reader
-from triage.cli.tool_bench import Bench, bench
+from triage.cli.reading import reader
+from triage.cli.tool_bench import bench
 from triage.errors import TriageError
+from triage.library.overview import ToolRow
 
 application = options.application()
 
@@ -24,12 +26,11 @@ MOST = 10_000
 
 
 @application.command()
+@takes_origin
 def doctor(
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Find what is wrong with the tools that are at work.
 
@@ -45,11 +46,11 @@ def doctor(
     Exit codes: 0 nothing is wrong; 1 something is; 69 the daemon of --url did not answer; 78 the
     configuration, the SOP or the token cannot be used.
     """
-    library = bench(config)
+    library = bench(origin.config)
     with busy(f"looking at the tools of {len(library.sop.nodes)} nodes"):
-        found = file_complaints(library.root, library.sop, library.quarantined)
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
-    recorded, note = _recorded(origin, library)
+        rows = library.rows()
+        found = file_complaints(library.root, library.sop, rows)
+    recorded, note = _recorded(origin, rows)
     complaints = in_order([*found, *recorded], library.sop)
     if as_json:
         print_json(
@@ -68,18 +69,18 @@ def doctor(
         raise typer.Exit(Exit.FINDINGS)
 
 
-def _recorded(origin: Origin, library: Bench) -> tuple[list[Complaint], str]:
+def _recorded(origin: Origin, rows: Sequence[ToolRow]) -> tuple[list[Complaint], str]:
     """And why there are none, where the record could not be read."""
     try:
-        return asyncio.run(_read(origin, library)), ""
+        return asyncio.run(_read(origin, rows)), ""
     except (TriageError, CommandFailed, OSError) as error:
         if origin.url or origin.token_env or origin.token_file:
             raise
         return [], f"only the files were looked at: {error}"
 
 
-async def _read(origin: Origin, library: Bench) -> list[Complaint]:
-    async with health_reader(origin) as source:
+async def _read(origin: Origin, rows: Sequence[ToolRow]) -> list[Complaint]:
+    async with reader(origin) as source:
         findings, _ = await all_pages(
             "findings",
             lambda after, at_most: source.finding_page(node="", cursor=after, limit=at_most),
@@ -95,7 +96,7 @@ async def _read(origin: Origin, library: Bench) -> list[Complaint]:
             limit=MOST,
         )
         shadows = await source.shadows("")
-    return record_complaints(findings, gaps, shadows, library.rows())
+    return record_complaints(findings, gaps, shadows, rows)
 
 
 def _print(complaints: Sequence[Complaint]) -> None:

@@ -55,5 +55,16 @@ def finding_document(finding: Finding) -> dict[str, Any]:
     }
 
 
+def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
+    """All of them, with how many there are of each kind."""
+    errors, warnings = counted(findings)
+    return {
+        "ok": not errors,
+        "errors": errors,
+        "warnings": warnings,
+        "findings": [finding_document(finding) for finding in findings],
+    }
+
+
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

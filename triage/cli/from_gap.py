@@ -12,17 +12,17 @@ from triage.app.exits import Exit
 from triage.app.sections import McpSource
 from triage.app.settings import Settings
 from triage.cli.exit_codes import CommandFailed
-from triage.cli.reading import Origin, Reader, gap_reader, reader, whole_gap_id
+from triage.cli.origin import Origin
+from triage.cli.reading import reader, whole_gap_id
 from triage.cli.text import printable
 from triage.clock import SystemClock
 from triage.errors import ConfigError, SandboxFailed, StoreError
 from triage.fallback.masking import Mask
 from triage.maker.from_gap import GapMaterial, gap_material
-from triage.model.alert import AlertId
 from triage.model.gap import NOTE_CHARS
 from triage.sop.load import load_sop
 from triage.sop.procedure import Sop
-from triage.sop.sites import Sites, load_sites, no_sites
+from triage.sop.sites import Sites, load_sites
 
 if TYPE_CHECKING:
     from triage.library.manifest import ManifestVersion
@@ -38,9 +38,9 @@ async def read_material(
     """`given` is a gap's id, or how it begins. It is read from the store of the configuration,
     beside a daemon that may be serving from it, or over HTTP; there alerts' labels cannot be had.
     Raises CommandFailed when there is no such gap, and what `reading.reader` does."""
-    async with gap_reader(origin) as gaps, reader(origin) as decisions:
-        gap_id = await whole_gap_id(gaps, given)
-        group = await gaps.gap(gap_id, cases=MOST_CASES)
+    async with reader(origin) as source:
+        gap_id = await whole_gap_id(source, given)
+        group = await source.gap(gap_id, cases=MOST_CASES)
         if group is None:
             raise CommandFailed(
                 f"no gap {printable(given)} was ever recorded — see `triage gaps list`",
@@ -50,20 +50,20 @@ async def read_material(
         labels: dict[str, Mapping[str, str]] = {}
         for case in group.get("cases", ()):
             alert_id = str(case["alert_id"])
-            if (document := await decisions.decision(alert_id)) is not None:
+            if (document := await source.decision(alert_id)) is not None:
                 documents[alert_id] = document
-            if not origin.url and (told := await _labels(decisions, alert_id)) is not None:
+            if (told := await source.labels(alert_id)) is not None:
                 labels[alert_id] = told
         try:
             return await gap_material(
                 group,
                 documents,
-                decisions.evidence,
+                source.evidence,
                 labels=labels,
                 sop=sop,
                 sites=sites,
                 mask=Mask(settings.fallback.mask, settings.secrets()),
-                own=[name for name, one in settings.sources.items() if isinstance(one, McpSource)],
+                own=own_servers(settings),
             )
         except ValueError as error:
             raise CommandFailed(
@@ -89,19 +89,24 @@ async def _close(config: Path, node: NodeId, entry: ManifestVersion, by: str) ->
 
     settings = with_secrets(config)
     sop = load_sop(settings.sop.file)
-    sites = load_sites(settings.sop.sites, sop) if settings.sop.sites else no_sites(sop)
+    sites = load_sites(settings.sop.sites, sop)
     origin = Origin(config=config)
     material = await read_material(origin, entry.gap, settings=settings, sop=sop, sites=sites)
     if material.node != node:
         raise ConfigError(f"it is a gap of {material.node}, and the version one of {node}")
 
     async def close(note: str) -> None:
-        async with gap_reader(origin, closes=True) as gaps:
-            await gaps.close_gap(material.gap_id, by=by, note=note[:NOTE_CHARS])
+        async with reader(origin, changes=True) as source:
+            await source.close_gap(material.gap_id, by=by, note=note[:NOTE_CHARS])
 
     clock = SystemClock()
     found = await close_gap_of(settings, sop, sites, entry, material, close=close, clock=clock)
     return found.detail
+
+
+def own_servers(settings: Settings) -> list[str]:
+    """Names of the sources that are MCP servers themselves: traces call their tools as they are."""
+    return [name for name, one in settings.sources.items() if isinstance(one, McpSource)]
 
 
 def with_secrets(config: Path) -> Settings:
@@ -111,12 +116,3 @@ def with_secrets(config: Path) -> Settings:
         return Settings.load(config, os.environ)
     except ConfigError:
         return Settings.load(config, os.environ, read_secrets=False)
-
-
-async def _labels(source: Reader, alert_id: str) -> Mapping[str, str] | None:
-    # Here: it loads the store's libraries, which asking a daemon does not need.
-    from triage.cli.local import LocalReader
-
-    assert isinstance(source, LocalReader), "without a URL it is the store that is read"
-    stored = await source.store.alerts.stored(AlertId(alert_id))
-    return None if stored is None else stored.alert.labels

@@ -12,8 +12,9 @@ from triage.app.exits import Exit
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed, showing
 from triage.cli.gap_views import gap_view, print_gaps
+from triage.cli.origin import Origin, takes_origin
 from triage.cli.output import all_pages, out, print_json, warn
-from triage.cli.reading import Origin, gap_reader, whole_gap_id
+from triage.cli.reading import reader, whole_gap_id
 from triage.cli.text import printable
 from triage.model.gap import CLOSED_BY_CHARS, NOTE_CHARS
 
@@ -29,6 +30,7 @@ Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="What was done
 
 
 @application.command("list")
+@takes_origin
 def list_gaps(
     closed: Annotated[
         bool, typer.Option("--closed", help="The closed ones instead of the open ones.")
@@ -39,10 +41,8 @@ def list_gaps(
     ] = 20,
     cursor: options.Cursor = "",
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """List what no tool could answer, by kind: the node, why, and how often.
 
@@ -53,7 +53,6 @@ def list_gaps(
     Exit codes: 0; 2 a cursor that cannot be used; 69 the daemon or the store did not answer; 78
     the configuration, store or token cannot be used.
     """
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     gaps, following = asyncio.run(_gaps(origin, closed, node, cursor, limit))
     if as_json:
         print_json({"gaps": gaps, "cursor": following})
@@ -65,16 +64,15 @@ def list_gaps(
 
 
 @application.command("show")
+@takes_origin
 def show_gap(
     gap_id: GapId,
     cases: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=MAX_CASES, help="At most so many cases.")
     ] = 10,
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Show one kind of gap, with its newest cases.
 
@@ -83,7 +81,6 @@ def show_gap(
     Exit codes: 0; 1 there is no such gap; 2 an id that is too short or begins several; 69 the
     daemon or the store did not answer; 78 the configuration, store or token cannot be used.
     """
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     document = asyncio.run(_gap(origin, gap_id, cases))
     if as_json:
         print_json(document)
@@ -93,14 +90,13 @@ def show_gap(
 
 
 @application.command("close")
+@takes_origin
 def close_gap(
     gap_id: GapId,
     by: options.By = "",
     note: Note = "",
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Close a gap: its cause is dealt with. A case that comes later opens it again.
 
@@ -111,11 +107,8 @@ def close_gap(
     begins several, or a text that is too long; 69 the daemon or the store did not answer; 78 the
     configuration, store or token cannot be used.
     """
-    person = options.person(by, "--by")
-    for text, limit, option in ((person, CLOSED_BY_CHARS, "--by"), (note, NOTE_CHARS, "--note")):
-        if len(text) > limit:
-            raise typer.BadParameter(f"give at most {limit} characters", param_hint=option)
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
+    person = options.bounded(options.person(by, "--by"), CLOSED_BY_CHARS, "--by")
+    options.bounded(note, NOTE_CHARS, "--note")
     closed = asyncio.run(_close(origin, gap_id, person, note))
     typer.echo(f"{printable(closed)}: closed")
 
@@ -123,7 +116,7 @@ def close_gap(
 async def _gaps(
     origin: Origin, closed: bool, node: str, cursor: str, limit: int
 ) -> tuple[list[Mapping[str, Any]], str]:
-    async with gap_reader(origin) as source:
+    async with reader(origin) as source:
         return await all_pages(
             "gaps",
             lambda after, at_most: source.gap_page(
@@ -135,7 +128,7 @@ async def _gaps(
 
 
 async def _gap(origin: Origin, given: str, cases: int) -> Mapping[str, Any]:
-    async with gap_reader(origin) as source:
+    async with reader(origin) as source:
         gap_id = await whole_gap_id(source, given)
         document = await source.gap(gap_id, cases=cases)
     if document is None:
@@ -144,7 +137,7 @@ async def _gap(origin: Origin, given: str, cases: int) -> Mapping[str, Any]:
 
 
 async def _close(origin: Origin, given: str, by: str, note: str) -> str:
-    async with gap_reader(origin, closes=True) as source:
+    async with reader(origin, changes=True) as source:
         gap_id = await whole_gap_id(source, given)
         await source.close_gap(gap_id, by=by, note=note)
     return gap_id

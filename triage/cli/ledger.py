@@ -11,23 +11,23 @@ import typer
 
 from triage.app.exits import Exit
 from triage.cli import options
+from triage.cli.origin import Origin, takes_origin
 from triage.cli.output import busy, cell, columns, out, print_json
-from triage.cli.reading import Origin, reader
+from triage.cli.reading import reader
 from triage.clock import SystemClock
 
 application = options.application()
 
 
 @application.command()
+@takes_origin
 def ledger(
     full: Annotated[
         bool, typer.Option("--full", help="Count every row anew, and name what is astray.")
     ] = False,
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Count what was accepted and what became of it.
 
@@ -36,7 +36,6 @@ def ledger(
     Exit codes: 0 it balances; 1 it does not; 69 the daemon or the store did not answer; 78 the
     configuration, store or token cannot be used.
     """
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     with busy("counting every row" if full else "reading the ledger"):
         document = asyncio.run(_ledger(origin, full=full))
     if as_json:

@@ -42,8 +42,7 @@ _IDS, _GAP_IDS, _DEAD_LETTER_IDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalReader:
-    """See `reading.Reader`, `GapReader`, `DeadLetterReader` and `ShadowReader`. `queue` is told
-    what is to be decided again."""
+    """See `reading.Opened`. `queue` is told what is to be decided again."""
 
     store: Store
     settings: Settings
@@ -63,6 +62,10 @@ class LocalReader:
 
     async def evidence(self, answer_sha256: str) -> bytes | None:
         return await self.store.decisions.evidence(answer_sha256)
+
+    async def labels(self, alert_id: str) -> Mapping[str, str] | None:
+        stored = await self.store.alerts.stored(AlertId(alert_id))
+        return None if stored is None else stored.alert.labels
 
     async def ledger(self, *, full: bool) -> Mapping[str, Any]:
         return ledger_document(await self.store.ledger.ledger(full=full))

@@ -21,8 +21,9 @@ from triage.cli import options
 from triage.cli.exit_codes import CommandFailed
 from triage.cli.findings import shown_path
 from triage.cli.make_views import following, outcome_view
+from triage.cli.nodes import node_named
+from triage.cli.origin import Origin
 from triage.cli.output import err, out, print_json, warn
-from triage.cli.reading import Origin
 from triage.cli.text import printable
 from triage.clock import SystemClock
 from triage.errors import SandboxFailed
@@ -31,7 +32,6 @@ from triage.maker.documents import made_document
 from triage.maker.from_gap import GapMaterial
 from triage.maker.gates import Allowed
 from triage.model.decision import NodeId
-from triage.sop.nearest import Nearest
 from triage.telemetry import logs
 
 application = options.application()
@@ -179,12 +179,11 @@ def _node(bench: Workbench, name: str, gap: GapMaterial | None) -> NodeId:
             param_hint="NODE",
         )
     name = name or (gap.node if gap is not None else "")
-    if name in bench.sop.nodes:
-        return NodeId(name)
-    known = bench.sop.nodes
-    advice = (Nearest()(name, known) if name else "") or "see `triage tools list`"
-    problem = f"has no node {printable(name)!r}" if name else "has several nodes: name one"
-    raise typer.BadParameter(f"{shown_path(bench.sop.file)} {problem}: {advice}", param_hint="NODE")
+    if not name:
+        file = shown_path(bench.sop.file)
+        problem = f"{file} has several nodes: name one: see `triage tools list`"
+        raise typer.BadParameter(problem, param_hint="NODE")
+    return node_named(bench.sop, name)
 
 
 def _maker(settings: Settings, by: str) -> str:
@@ -195,9 +194,7 @@ def _maker(settings: Settings, by: str) -> str:
 
 
 def _reason(text: str, option: str) -> str:
-    if len(text) > MAX_REASON:
-        raise typer.BadParameter(f"give at most {MAX_REASON} characters", param_hint=option)
-    return " ".join(text.split())
+    return " ".join(options.bounded(text, MAX_REASON, option).split())
 
 
 @contextmanager

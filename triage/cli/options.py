@@ -14,16 +14,6 @@ import typer
 Config = Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")]
 CONFIG = Path("triage.toml")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
-Url = Annotated[
-    str,
-    typer.Option("--url", help="Ask the daemon at http://HOST:PORT instead of reading its store."),
-]
-TokenEnv = Annotated[
-    str, typer.Option("--token-env", metavar="NAME", help="Environment variable with the token.")
-]
-TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", help="File that holds the token for --url.")
-]
 By = Annotated[
     str, typer.Option("--by", metavar="NAME", help="Who does this; your user name by default.")
 ]
@@ -80,6 +70,13 @@ def person(given: str, option: str) -> str:
         raise typer.BadParameter(
             "your user has no name here: say who you are", param_hint=option
         ) from None
+
+
+def bounded(text: str, limit: int, option: str) -> str:
+    """`text`. Raises BadParameter when it has more than `limit` characters."""
+    if len(text) > limit:
+        raise typer.BadParameter(f"give at most {limit} characters", param_hint=option)
+    return text
 
 
 def read_input(file: str, limit: int, what: str) -> bytes:

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import typer
 
+from triage.app.exits import Exit
+from triage.cli.exit_codes import CommandFailed
+from triage.cli.origin import Origin
 from triage.cli.text import printable
-from triage.errors import ConfigError
 from triage.model.alert import ALERT_ID_LENGTH
 from triage.model.gap import GAP_ID_CHARS
 from triage.ports import DecisionFilter
 
 MIN_PREFIX = 6
-MAX_TOKEN_BYTES = 64 * 1024
 _DIGITS = frozenset("0123456789abcdef")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where to read: `url` when it is given, else the store of `config`."""
-
-    config: Path
-    url: str = ""
-    token_env: str = ""
-    token_file: Path | None = None
 
 
 class Reader(Protocol):
@@ -46,6 +34,10 @@ class Reader(Protocol):
         """Ids of decisions that begin so: all of them, or a few when there are many."""
 
     async def evidence(self, answer_sha256: str) -> bytes | None: ...
+
+    async def labels(self, alert_id: str) -> Mapping[str, str] | None:
+        """The alert's. None where there is no such alert, and over HTTP: decisions are served,
+        alerts are not."""
 
     async def ledger(self, *, full: bool) -> Mapping[str, Any]:
         """As `ledger_document`."""
@@ -105,58 +97,19 @@ class FindingReader(Protocol):
         """The open ones, each as `finding_document`."""
 
 
-class HealthReader(GapReader, ShadowReader, FindingReader, Protocol):
-    """All that says how the tools are."""
-
-
-class Opened(Reader, DeadLetterReader, HealthReader, Protocol):
+class Opened(Reader, GapReader, DeadLetterReader, ShadowReader, FindingReader, Protocol):
     """What stands behind any of them."""
 
 
 @asynccontextmanager
-async def reader(origin: Origin) -> AsyncIterator[Reader]:
-    """Raises ConfigError or CommandFailed for what cannot be reached."""
-    async with _opened(origin, changes=False) as source:
-        yield source
-
-
-@asynccontextmanager
-async def gap_reader(origin: Origin, *, closes: bool = False) -> AsyncIterator[GapReader]:
-    """As `reader`. `close_gap` is only for one that `closes`."""
-    async with _opened(origin, changes=closes) as source:
-        yield source
-
-
-@asynccontextmanager
-async def dead_letter_reader(
-    origin: Origin, *, changes: bool = False
-) -> AsyncIterator[DeadLetterReader]:
-    """As `reader`. `redrive` and `discard` are only for one that `changes`."""
-    async with _opened(origin, changes=changes) as source:
-        yield source
-
-
-@asynccontextmanager
-async def shadow_reader(origin: Origin) -> AsyncIterator[ShadowReader]:
-    """As `reader`."""
-    async with _opened(origin, changes=False) as source:
-        yield source
-
-
-@asynccontextmanager
-async def health_reader(origin: Origin) -> AsyncIterator[HealthReader]:
-    """As `reader`."""
-    async with _opened(origin, changes=False) as source:
-        yield source
-
-
-@asynccontextmanager
-async def _opened(origin: Origin, *, changes: bool) -> AsyncIterator[Opened]:
+async def reader(origin: Origin, *, changes: bool = False) -> AsyncIterator[Opened]:
+    """`close_gap`, `redrive` and `discard` are only for one that `changes`. Raises ConfigError or
+    CommandFailed for what cannot be reached."""
     if origin.url:
         # Here: each of the two costs more than the rest of the command.
         from triage.cli.remote import remote_reader
 
-        async with remote_reader(origin.url, _token(origin)) as remote:
+        async with remote_reader(origin.url, origin.token) as remote:
             yield remote
         return
     if origin.token_env or origin.token_file:
@@ -165,6 +118,22 @@ async def _opened(origin: Origin, *, changes: bool) -> AsyncIterator[Opened]:
 
     async with local_reader(origin.config, changes=changes) as local:
         yield local
+
+
+async def accepted(source: Reader, given: str) -> tuple[str, Mapping[str, Any]]:
+    """The whole id of the alert that is, or begins with, `given`, and what `decision` says of it.
+    Raises BadParameter, and CommandFailed when there is no such alert."""
+    alert_id = await whole_id(source, given)
+    document = await source.decision(alert_id)
+    if document is None:
+        raise CommandFailed(f"no alert {printable(given)} was ever accepted here", Exit.FINDINGS)
+    return alert_id, document
+
+
+def undecided(given: str, document: Mapping[str, Any]) -> CommandFailed:
+    """What to raise for an alert that was accepted and has no decision yet."""
+    status = printable(str(document.get("status", "unknown")))
+    return CommandFailed(f"{printable(given)} has no decision: it is {status}", Exit.FINDINGS)
 
 
 async def whole_id(source: Reader, given: str) -> str:
@@ -196,30 +165,3 @@ async def _whole(given: str, ids: Callable[[str], Awaitable[list[str]]], length:
             f"{text} begins several ids: give more of one of {', '.join(map(printable, found))}"
         )
     return found[0] if found else given
-
-
-def _token(origin: Origin) -> str:
-    if origin.token_env and origin.token_file:
-        raise typer.BadParameter("give one of --token-env and --token-file")
-    if origin.token_env:
-        token = os.environ.get(origin.token_env, "").strip()
-        if not token:
-            raise ConfigError(f"the environment variable {origin.token_env} is not set, or empty")
-    elif origin.token_file is not None:
-        token = _token_in(origin.token_file)
-    else:
-        return ""
-    if not (token.isascii() and token.isprintable()) or " " in token:
-        raise ConfigError("the token holds white space or characters that no token has")
-    return token
-
-
-def _token_in(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            token = opened.read(MAX_TOKEN_BYTES).decode("utf-8", "replace").strip()
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    if not token:
-        raise ConfigError(f"{file}: holds no token")
-    return token

@@ -29,8 +29,7 @@ NEWEST = 1_000  # decisions or gaps (or 200 dead letters) in which a prefix is l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteReader:
-    """See `reading.Reader`, `GapReader`, `DeadLetterReader` and `ShadowReader`. Raises
-    CommandFailed for what the daemon did not or would not do."""
+    """See `reading.Opened`. Raises CommandFailed for what the daemon did not or would not do."""
 
     client: httpx.AsyncClient
     shown_url: str
@@ -47,19 +46,10 @@ class RemoteReader:
             "since": _instant(wanted.since),
             "until": _instant(wanted.until),
         }
-        given = {name: value for name, value in parameters.items() if value}
-        reply = await self._get("/api/v1/decisions", given)
-        document = self._object(reply)
-        try:
-            return list(document["decisions"]), str(document["cursor"])
-        except (KeyError, TypeError):
-            raise self._no_triage() from None
+        return self._page(await self._get("/api/v1/decisions", parameters), "decisions")
 
     async def decision(self, alert_id: str) -> Mapping[str, Any] | None:
-        reply = await self._get(
-            f"/api/v1/decisions/{quote(alert_id, safe='')}", may_be_missing=True
-        )
-        return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
+        return await self._one(f"/api/v1/decisions/{quote(alert_id, safe='')}")
 
     async def ids(self, prefix: str) -> list[str]:
         heads, _ = await self.page(DecisionFilter(), cursor="", limit=NEWEST)
@@ -71,6 +61,9 @@ class RemoteReader:
             f"/api/v1/evidence/{quote(answer_sha256, safe='')}", may_be_missing=True
         )
         return None if reply.status_code == HTTPStatus.NOT_FOUND else reply.content
+
+    async def labels(self, alert_id: str) -> Mapping[str, str] | None:  # noqa: ARG002 - not served
+        return None
 
     async def ledger(self, *, full: bool) -> Mapping[str, Any]:
         reply = await self._get(
@@ -89,16 +82,10 @@ class RemoteReader:
             "node": node,
             "closed": "1" if closed else "",
         }
-        given = {name: value for name, value in parameters.items() if value}
-        document = self._object(await self._get("/api/v1/gaps", given))
-        try:
-            return list(document["gaps"]), str(document["cursor"])
-        except (KeyError, TypeError):
-            raise self._no_triage() from None
+        return self._page(await self._get("/api/v1/gaps", parameters), "gaps")
 
     async def gap(self, gap_id: str, *, cases: int) -> Mapping[str, Any] | None:
-        reply = await self._get(_gap_path(gap_id), {"limit": str(cases)}, may_be_missing=True)
-        return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
+        return await self._one(_gap_path(gap_id), {"limit": str(cases)})
 
     async def gap_ids(self, prefix: str) -> list[str]:
         found = []
@@ -122,16 +109,10 @@ class RemoteReader:
         self, *, reason: str, cursor: str, limit: int
     ) -> tuple[list[Mapping[str, Any]], str]:
         parameters = {"limit": str(limit), "cursor": cursor, "reason": reason}
-        given = {name: value for name, value in parameters.items() if value}
-        document = self._object(await self._get("/api/v1/dead-letters", given))
-        try:
-            return list(document["dead_letters"]), str(document["cursor"])
-        except (KeyError, TypeError):
-            raise self._no_triage() from None
+        return self._page(await self._get("/api/v1/dead-letters", parameters), "dead_letters")
 
     async def dead_letter(self, dead_letter_id: str) -> Mapping[str, Any] | None:
-        reply = await self._get(_dead_letter_path(dead_letter_id), may_be_missing=True)
-        return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
+        return await self._one(_dead_letter_path(dead_letter_id))
 
     async def dead_letter_ids(self, prefix: str) -> list[str]:
         page, _ = await self.dead_letter_page(reason="", cursor="", limit=NEWEST)
@@ -155,19 +136,12 @@ class RemoteReader:
         self, *, node: str, cursor: str, limit: int
     ) -> tuple[list[Mapping[str, Any]], str]:
         parameters = {"limit": str(limit), "cursor": cursor, "node": node}
-        given = {name: value for name, value in parameters.items() if value}
-        document = self._object(await self._get("/api/v1/findings", given))
-        try:
-            return list(document["findings"]), str(document["cursor"])
-        except (KeyError, TypeError):
-            raise self._no_triage() from None
+        return self._page(await self._get("/api/v1/findings", parameters), "findings")
 
     async def shadows(self, node: str) -> list[Mapping[str, Any]]:
-        document = self._object(await self._get("/api/v1/shadows", {"node": node} if node else {}))
-        try:
-            return list(document["shadows"])
-        except (KeyError, TypeError):
-            raise self._no_triage() from None
+        return self._list(
+            self._object(await self._get("/api/v1/shadows", {"node": node})), "shadows"
+        )
 
     async def comparison_page(
         self, node: str, *, shadow: int, active: int, result: str, cursor: str, limit: int
@@ -179,16 +153,17 @@ class RemoteReader:
             "cursor": cursor,
             "result": result,
         }
-        given = {name: value for name, value in parameters.items() if value}
         path = f"/api/v1/shadows/{quote(node, safe='')}/comparisons"
-        reply = await self._get(path, given, may_be_missing=True)
+        reply = await self._get(path, parameters, may_be_missing=True)
         if reply.status_code == HTTPStatus.NOT_FOUND:
             raise CommandFailed(_problem(reply) or "it has none of these", Exit.FINDINGS)
-        document = self._object(reply)
-        try:
-            return list(document["comparisons"]), str(document["cursor"])
-        except (KeyError, TypeError):
-            raise self._no_triage() from None
+        return self._page(reply, "comparisons")
+
+    async def _one(
+        self, path: str, parameters: Mapping[str, str] | None = None
+    ) -> Mapping[str, Any] | None:
+        reply = await self._get(path, parameters, may_be_missing=True)
+        return None if reply.status_code == HTTPStatus.NOT_FOUND else self._object(reply)
 
     async def _get(
         self,
@@ -198,8 +173,10 @@ class RemoteReader:
         timeout_s: float = TIMEOUT_S,
         may_be_missing: bool = False,
     ) -> httpx.Response:
+        """`parameters` that are empty are left out."""
+        given = {name: value for name, value in (parameters or {}).items() if value}
         return await self._ask(
-            "GET", path, parameters, timeout_s=timeout_s, may_be_missing=may_be_missing
+            "GET", path, given, timeout_s=timeout_s, may_be_missing=may_be_missing
         )
 
     async def _ask(
@@ -253,6 +230,19 @@ class RemoteReader:
                 raise CommandFailed(
                     f"{self.shown_url} answered {status}: {problem}", Exit.UNAVAILABLE
                 )
+
+    def _page(self, reply: httpx.Response, of: str) -> tuple[list[Mapping[str, Any]], str]:
+        document = self._object(reply)
+        try:
+            return self._list(document, of), str(document["cursor"])
+        except KeyError:
+            raise self._no_triage() from None
+
+    def _list(self, document: Mapping[str, Any], of: str) -> list[Mapping[str, Any]]:
+        try:
+            return list(document[of])
+        except (KeyError, TypeError):
+            raise self._no_triage() from None
 
     def _object(self, reply: httpx.Response) -> Mapping[str, Any]:
         try:

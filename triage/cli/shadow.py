@@ -14,8 +14,9 @@ from triage.app.exits import Exit
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed, showing
 from triage.cli.findings import print_findings
+from triage.cli.origin import Origin, takes_origin
 from triage.cli.output import all_pages, err, out, print_json, warn
-from triage.cli.reading import Origin, ShadowReader, shadow_reader
+from triage.cli.reading import ShadowReader, reader
 from triage.cli.shadow_views import report_view
 from triage.cli.text import printable
 from triage.cli.tool_bench import RELOAD, Node, bench
@@ -38,6 +39,7 @@ def register(application: typer.Typer) -> None:
     application.command("shadow")(shadow_tool)
 
 
+@takes_origin
 def shadow_tool(
     node: Node,
     start: Annotated[
@@ -62,10 +64,8 @@ def shadow_tool(
     by: options.By = "",
     note: options.Note = "",
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Show how a version in shadow compares with the active one; begin or end that.
 
@@ -83,9 +83,8 @@ def shadow_tool(
     if start is not None and stop:
         raise typer.BadParameter("give one of --start and --stop", param_hint="--stop")
     if start is not None or stop:
-        _change(node, start, by=by, note=note, config=config, as_json=as_json)
+        _change(node, start, by=by, note=note, config=origin.config, as_json=as_json)
         return
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     limit = MAX_DIFFERENCES if everything else differences
     document = asyncio.run(_report(origin, node, of, result, limit))
     if as_json:
@@ -122,7 +121,7 @@ def _change(
 async def _report(
     origin: Origin, node: str, of: int | None, result: Result, limit: int
 ) -> dict[str, Any]:
-    async with shadow_reader(origin) as source:
+    async with reader(origin) as source:
         shadows = await source.shadows(node)
         wanted = [one for one in shadows if of in (None, one.get("shadow_version"))]
         if not wanted:

@@ -12,12 +12,11 @@ import typer
 
 from triage.app.data_folder import data_folder
 from triage.app.settings import Settings
-from triage.cli.findings import shown_path
+from triage.cli.nodes import node_named
 from triage.library import lifecycle, quarantine
 from triage.library.overview import ToolRow
 from triage.model.decision import NodeId
 from triage.sop.load import load_sop
-from triage.sop.nearest import Nearest
 from triage.sop.procedure import Sop
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="The node whose tool it is.")]
@@ -38,12 +37,7 @@ class Bench:
 
     def node(self, name: str) -> NodeId:
         """Raises BadParameter for a node that the SOP does not have."""
-        if name in self.sop.nodes:
-            return NodeId(name)
-        advice = Nearest()(name, self.sop.nodes) or "see `triage tools list`"
-        raise typer.BadParameter(
-            f"{shown_path(self.sop.file)} has no node {name!r}: {advice}", param_hint="NODE"
-        )
+        return node_named(self.sop, name)
 
     def row(self, name: str) -> ToolRow:
         node = self.node(name)

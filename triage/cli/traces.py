@@ -9,27 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triage.app.exits import Exit
-from triage.app.sections import McpSource
 from triage.cli import options
 from triage.cli.exit_codes import CommandFailed
 from triage.cli.findings import shown_path
+from triage.cli.origin import Origin, takes_origin
 from triage.cli.output import print_json, warn
-from triage.cli.reading import Origin, reader, whole_id
+from triage.cli.reading import accepted, reader, undecided
 from triage.cli.text import printable
 from triage.cli.tool_bench import Node, bench
-from triage.sop.sites import load_sites, no_sites
+from triage.model.verdict import Truth
+from triage.sop.sites import load_sites
 
 if TYPE_CHECKING:
     from triage.maker.model import CaseTrace
     from triage.model.decision import NodeId
 
-WORDS = ("true", "false", "no_data")
+WORDS = tuple(truth.word for truth in Truth)
 
 
 def register(application: typer.Typer) -> None:
     application.command("trace")(add_trace)
 
 
+@takes_origin
 def add_trace(
     node: Node,
     from_decision: Annotated[
@@ -47,10 +49,8 @@ def add_trace(
         ),
     ] = "",
     as_json: options.Json = False,
-    config: options.Config = options.CONFIG,
-    url: options.Url = "",
-    token_env: options.TokenEnv = "",
-    token_file: options.TokenFile = None,
+    *,
+    origin: Origin,
 ) -> None:
     """Keep what the fallback did for one alert as a trace, for whoever makes the node's tool.
 
@@ -63,29 +63,28 @@ def add_trace(
     configuration, store, token or library cannot be used.
     """
     # They bring the fallback's libraries, which the other commands of `triage tools` need not.
-    from triage.cli.from_gap import with_secrets
+    from triage.cli.from_gap import own_servers, with_secrets
     from triage.fallback.masking import Mask
     from triage.maker.trace_json import trace_json
     from triage.maker.traces import is_example, save_trace, traces_of_decision, verified
 
-    library = bench(config)
+    library = bench(origin.config)
     owner = library.node(node)
     if not from_decision:
         raise typer.BadParameter("say which alert's", param_hint="--from-decision")
     if expected and expected not in WORDS:
         raise typer.BadParameter(f"give one of {', '.join(WORDS)}", param_hint="--expected")
-    origin = Origin(config=config, url=url, token_env=token_env, token_file=token_file)
     settings = library.settings
-    sites = load_sites(settings.sop.sites, library.sop) if settings.sop.sites else None
+    sites = load_sites(settings.sop.sites, library.sop)
     document, evidence = asyncio.run(_read(origin, from_decision, owner))
-    site = (sites or no_sites(library.sop)).profile(str(document.get("site", ""))).site
+    site = sites.profile(str(document.get("site", ""))).site
     try:
         found = traces_of_decision(
             document,
             evidence,
-            mask=Mask(settings.fallback.mask, with_secrets(config).secrets()),
+            mask=Mask(settings.fallback.mask, with_secrets(origin.config).secrets()),
             units=site.units,
-            own=[name for name, one in settings.sources.items() if isinstance(one, McpSource)],
+            own=own_servers(settings),
         )
     except ValueError as error:
         raise CommandFailed(
@@ -112,17 +111,9 @@ async def _read(
     from triage.maker.traces import digests_of
 
     async with reader(origin) as source:
-        alert_id = await whole_id(source, given)
-        document = await source.decision(alert_id)
-        if document is None:
-            raise CommandFailed(
-                f"no alert {printable(given)} was ever accepted here", Exit.FINDINGS
-            )
+        _, document = await accepted(source, given)
         if "outcome" not in document:
-            status = printable(str(document.get("status", "unknown")))
-            raise CommandFailed(
-                f"{printable(given)} has no decision: it is {status}", Exit.FINDINGS
-            )
+            raise undecided(given, document)
         bodies: dict[str, bytes] = {}
         for digest in digests_of(document, node):
             if (body := await source.evidence(digest)) is not None:

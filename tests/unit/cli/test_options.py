@@ -10,7 +10,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.cli.options import moment, optional_moment, person, read_input
+from triage.cli.options import bounded, moment, optional_moment, person, read_input
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -90,3 +90,9 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(typer.BadParameter, match="cannot be read"):
         read_input(str(tmp_path / name), 5, "a payload")
+
+
+def test_a_text_may_be_as_long_as_its_limit() -> None:
+    assert bounded("four", 4, "--note") == "four"
+    with pytest.raises(typer.BadParameter, match="at most 3 characters"):
+        bounded("four", 3, "--note")
