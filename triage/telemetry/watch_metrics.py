@@ -1,7 +1,8 @@
 """What watches tools has seen, and what it holds against them now.
 
-Shares are by node, as the counters of nodes are, and only of nodes that were evaluated: no label
-says site, query or field, of which a finding names those that matter.
+Shares are by node, as the counters of nodes are, seven series a node, and only of nodes that were
+evaluated: no label says site, query or field, of which a finding names those that matter. Whoever
+has a procedure of many nodes has none of them: see `[watch] metrics_nodes`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from triage.telemetry.instruments import CounterCell, GaugeCell, HotCounter, Hot
 BEHIND = "behind"
 OVERSIZED = "oversized"
 UNREADABLE = "unreadable"
-DROPPED = (BEHIND, OVERSIZED, UNREADABLE)
+CRASHED = "crashed"
+DROPPED = (BEHIND, OVERSIZED, UNREADABLE, CRASHED)
 SHARES = (*(truth.word for truth in Truth), "failed")
-RETEST_RESULTS = ("passed", "failed", "unrecorded")
+RETEST_RESULTS = ("passed", "failed", "unrecorded", CRASHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class WatchMetrics:
     def register(cls, registry: CollectorRegistry) -> WatchMetrics:
         findings = HotGauge(
             "triage_watch_findings",
-            "Findings that are open, by kind.",
+            "Findings that are open, by kind, of the thousand newest.",
             ("kind",),
             registry=registry,
         )
@@ -47,8 +49,9 @@ class WatchMetrics:
             findings.labels(kind.value)
         dropped = HotCounter(
             "triage_watch_dropped_total",
-            "Decisions that there was no time for (behind), and answers that were not looked at"
-            " because they are too large or cannot be read.",
+            "Decisions that there was no time for (behind), answers that were not looked at because"
+            " they are too large or cannot be read, and evaluations at which triage itself failed"
+            " (crashed).",
             ("reason",),
             registry=registry,
         )
@@ -56,7 +59,8 @@ class WatchMetrics:
             dropped.labels(reason)
         retests = HotCounter(
             "triage_watch_retests_total",
-            "Cases that active tools were tried on again, and how it ended.",
+            "Cases that active tools were tried on again, and how it ended; crashed: a node's"
+            " re-test at which triage itself failed.",
             ("result",),
             registry=registry,
         )
@@ -110,11 +114,10 @@ class WatchMetrics:
         for kind in WatchKind:
             self._findings.labels(kind.value).set(counts.get(kind, 0))
 
-    def seen(
+    def shares(
         self, node: str, *, verdicts: Mapping[str, float], nulls: float, empty: float, left_out: int
     ) -> None:
         """After an evaluation of the node."""
-        self.evaluations.inc()
         for word in SHARES:
             self._verdicts.labels(node, word).set(verdicts.get(word, 0.0))
         self._nulls.labels(node).set(nulls)

@@ -51,11 +51,19 @@ class Alarm(NamedTuple):
 
 class SiteSlot:
     """At one site. `holders` counts how often a path held anything, and (`lane as `) how often a
-    field had a type: what is first seen after n such times had never been there n times."""
+    field had a type: what is first seen after n such times had never been there n times.
 
-    __slots__ = ("empty", "figures", "holders", "tokens")
+    `odd`, `moved` and `nulls` sum up what was seen last, so that an evaluation at one site costs no
+    look at every field of all the others: the tokens with evidence, the figures whose alarm holds,
+    and the highest share of nulls.
+    """
+
+    __slots__ = ("empty", "figures", "holders", "moved", "nulls", "odd", "tokens")
 
     def __init__(self) -> None:
+        self.odd: dict[str, Streak] = {}
+        self.moved: frozenset[str] = frozenset()
+        self.nulls = 0.0
         self.holders: dict[str, int] = {}
         self.tokens: dict[str, tuple[str, Streak]] = {}
         """What is looked for (`lane`, `lane as text`) to where (its holder), and how it went."""
@@ -90,6 +98,20 @@ class SiteSlot:
             self.holders[holder] = self.holders.get(holder, 0) + 1
         return left_out
 
+    def sum_up(self) -> None:
+        self.odd = {
+            token: streak for token, (_, streak) in self.tokens.items() if streak.log_evidence > 0
+        }
+        self.moved = frozenset(name for name, one in self.figures.items() if one.moved.open)
+        self.nulls = max(
+            (
+                median(one.reference.newest)
+                for name, one in self.figures.items()
+                if name.endswith("|nulls")
+            ),
+            default=0.0,
+        )
+
     def document(self) -> list[Any]:
         return [
             self.holders,
@@ -108,6 +130,7 @@ class SiteSlot:
         }
         made.empty = Share.of(empty)
         made.figures = {name: SiteFigure.of(one) for name, one in figures.items()}
+        made.sum_up()
         return made
 
 
@@ -145,6 +168,7 @@ class SlotDrift:
         self.left_out += at.see_fields(seen, weight)
         for name, value in figures_of(seen):
             self._see_figure(at, name, value, moment, weight)
+        at.sum_up()
 
     def _see_figure(
         self, at: SiteSlot, name: str, value: float, moment: float, weight: float
@@ -164,16 +188,12 @@ class SlotDrift:
             for one in self._sites.values():
                 if name in one.figures:
                     one.figures[name].reference.forget()
+                    one.sum_up()
 
     def shares(self) -> tuple[list[float], list[float]]:
-        """Of null values and of empty answers, the newest of every field and site."""
-        nulls = [
-            max(0.0, median(one.reference.newest))
-            for at in self._sites.values()
-            for name, one in at.figures.items()
-            if name.endswith("|nulls") and one.reference.newest
-        ]
-        return nulls, [at.empty.recent_all for at in self._sites.values()]
+        """Of null values and of empty answers, the newest of every site."""
+        sites = self._sites.values()
+        return [at.nulls for at in sites], [at.empty.recent_all for at in sites]
 
     # --- what holds -------------------------------------------------------------------------------
 
@@ -201,9 +221,8 @@ class SlotDrift:
     def _field_alarms(self) -> Iterator[Alarm]:
         found: dict[str, list[tuple[str, Streak]]] = {}
         for site, at in self._sites.items():
-            for token, (_, streak) in at.tokens.items():
-                if streak.log_evidence > 0:
-                    found.setdefault(token, []).append((site, streak))
+            for token, streak in at.odd.items():
+                found.setdefault(token, []).append((site, streak))
         for token, places in found.items():
             # Of all sites at once: a chance of one and of the other.
             if sum(streak.log_evidence for _, streak in places) < ALARM:
@@ -222,12 +241,9 @@ class SlotDrift:
             )
 
     def _figure_alarms(self) -> Iterator[Alarm]:
+        moved = {site: at for site, at in self._sites.items() if at.moved}
         for name, everywhere in self._everywhere.items():
-            open_at = {
-                site: at.figures[name]
-                for site, at in self._sites.items()
-                if name in at.figures and at.figures[name].moved.open
-            }
+            open_at = {site: at.figures[name] for site, at in moved.items() if name in at.moved}
             if everywhere.open or open_at:
                 yield self._figure_alarm(name, open_at)
 

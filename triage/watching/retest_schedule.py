@@ -15,7 +15,7 @@ from triage.model.case import LabelledCase
 from triage.model.decision import NodeId
 from triage.ports import Clock, WatchLog
 from triage.sop.procedure import SiteProfile
-from triage.telemetry.watch_metrics import WatchMetrics
+from triage.telemetry.watch_metrics import CRASHED, WatchMetrics
 from triage.trial.model import Answers, Candidate, Trials
 from triage.watching.findings import Findings, finding
 from triage.watching.retest import Retested, Seen, retest_case
@@ -104,6 +104,7 @@ class Retester:
             self._logger.warning("retest_failed", node=node, error=str(error))
         except Exception:
             # A fault of this project ends this node's re-test, and neither alerts nor daemon.
+            self._metrics.retested(CRASHED)
             self._logger.exception("retest_crashed", node=node)
         return ended
 

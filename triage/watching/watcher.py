@@ -18,7 +18,13 @@ from triage.model.alert import Alert
 from triage.model.decision import Asked, Decision, NodeId, NodeResult
 from triage.ports import Clock, WatchLog
 from triage.sop.procedure import Sop
-from triage.telemetry.watch_metrics import BEHIND, OVERSIZED, UNREADABLE, WatchMetrics
+from triage.telemetry.watch_metrics import (
+    BEHIND,
+    CRASHED,
+    OVERSIZED,
+    UNREADABLE,
+    WatchMetrics,
+)
 from triage.watching.drift import Alarm, NodeDrift
 from triage.watching.features import (
     MAX_BODY,
@@ -32,6 +38,7 @@ from triage.watching.findings import Findings, finding, finding_id
 
 MAX_WAITING_BYTES = 64 << 20  # of evidence that waits
 IN_THREAD = 32 << 10  # bytes of an answer: more takes over a millisecond
+METRICS_NODES = 500  # of an SOP
 
 
 class Committed(Protocol):
@@ -75,8 +82,10 @@ class Watcher:
         name: str,
         save_s: float = 300.0,
         max_waiting: int = 256,
+        metrics_nodes: int = METRICS_NODES,
     ) -> None:
-        """`name` is this replica's, and the same after a restart."""
+        """`name` is this replica's, and the same after a restart. Of an SOP with more nodes than
+        `metrics_nodes` there are no shares by node."""
         self._log = log
         self._findings = findings
         self._clock = clock
@@ -84,6 +93,8 @@ class Watcher:
         self._name = name
         self._save_s = save_s
         self._max_waiting = max_waiting
+        self._metrics_nodes = metrics_nodes
+        self._shares = False
         self._waiting: deque[_Waiting] = deque()
         self._size = 0
         self._nodes: dict[NodeId, NodeDrift] = {}
@@ -166,11 +177,7 @@ class Watcher:
         self._metrics.waiting.set(len(self._waiting))
         if waiting.decision.pinned.sop_sha256 != self._sop_sha256:
             self._take_up(waiting.sop, waiting.decision.pinned.sop_sha256)
-        try:
-            await self._look_at(waiting)
-        except Exception:
-            # A fault of this project costs this look, and no alert.
-            self._logger.exception("watch_crashed", alert_id=waiting.decision.alert_id)
+        await self._look_at(waiting)
         # Whoever decides comes first, also when a hundred decisions wait here.
         await asyncio.sleep(0)
 
@@ -180,11 +187,18 @@ class Watcher:
         for result in decision.nodes:
             if result.node not in waiting.sop.nodes:
                 continue
-            slots = [
-                await self._slot(name, asked, waiting.evidence, done)
-                for name, asked in slots_of(result)
-            ]
-            self._judge(decision, result, [slot for slot in slots if slot is not None])
+            try:
+                slots = [
+                    await self._slot(name, asked, waiting.evidence, done)
+                    for name, asked in slots_of(result)
+                ]
+                self._judge(decision, result, [slot for slot in slots if slot is not None])
+            except Exception:
+                # A fault of this project costs this look at this node, and no alert.
+                self._metrics.dropped(CRASHED)
+                self._logger.exception(
+                    "watch_crashed", alert_id=decision.alert_id, node=result.node
+                )
             await asyncio.sleep(0)
 
     async def _slot(
@@ -234,7 +248,10 @@ class Watcher:
         for alarm in opened:
             self._report(drift, alarm)
         self._unsaved.add(result.node)
-        self._metrics.seen(
+        self._metrics.evaluations.inc()
+        if not self._shares:
+            return
+        self._metrics.shares(
             result.node,
             verdicts=drift.verdict_shares(),
             nulls=drift.null_share(),
@@ -268,12 +285,18 @@ class Watcher:
     def _take_up(self, sop: Sop, sop_sha256: str) -> None:
         """Nodes that the SOP no longer has are forgotten, and their findings ended."""
         self._sop_sha256 = sop_sha256
+        # All or none: of some of the nodes, a sum or a maximum would be a riddle.
+        self._shares = len(sop.nodes) <= self._metrics_nodes
+        if not self._shares:
+            self._logger.info(
+                "watch_shares_left_out", nodes=len(sop.nodes), metrics_nodes=self._metrics_nodes
+            )
         for node in [node for node in self._nodes if node not in sop.nodes]:
             drift = self._nodes.pop(node)
             self._unsaved.discard(node)
             for kind, subject in drift.open:
                 self._findings.ended(finding_id(kind, node, subject, drift.tool_sha256))
-        self._metrics.retain(self._nodes)
+        self._metrics.retain(self._nodes if self._shares else ())
 
     async def _load(self) -> None:
         try:

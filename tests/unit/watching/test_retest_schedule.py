@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from tests.unit.evaluation.virtual_time import LoopClock, on_virtual_time, settled
 from tests.unit.evaluation.world import new_metrics, sample
 from tests.unit.watching.test_retest import CANDIDATE, NODE, PROFILE
@@ -173,6 +175,26 @@ async def test_a_library_that_cannot_be_read_ends_nothing_else() -> None:
         bench.broken = False
         await asyncio.sleep(1000.0)
         assert len(bench.trials.at) == 1
+
+
+@on_virtual_time
+async def test_a_fault_of_ours_ends_the_retest_of_one_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(nodes=(NodeId("other"), NODE), every_s=10_000.0)
+    real = bench.task
+
+    async def task(node: NodeId) -> Task | None:
+        if node == "other":
+            raise RuntimeError("a fault")
+        return await real(node)
+
+    monkeypatch.setattr(bench, "task", task)
+    async with bench.running():
+        await asyncio.sleep(2000.0)
+    assert len(bench.trials.at) == 1
+    assert sample(bench.metrics, "triage_watch_retests_total", result="crashed") == 1
+    assert sample(bench.metrics, "triage_watch_retests_total", result="passed") == 1
 
 
 @on_virtual_time

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.unit.evaluation.virtual_time import LoopClock, on_virtual_time, settled
 from tests.unit.evaluation.world import (
@@ -37,7 +38,7 @@ from triage.watching import features
 from triage.watching import watcher as module
 from triage.watching.drift import DEAD, SAME_S
 from triage.watching.findings import Findings
-from triage.watching.watcher import Watcher
+from triage.watching.watcher import METRICS_NODES, Watcher
 
 DOWN = SourceFailed(SourceFailure.CONNECT, "connection refused")
 Answers = Callable[[int], Any]
@@ -72,6 +73,7 @@ class Bench:
     name: str = "here"
     save_s: float = 300.0
     max_waiting: int = 256
+    metrics_nodes: int = METRICS_NODES
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Watcher]:
@@ -97,6 +99,7 @@ class Bench:
             name=self.name,
             save_s=self.save_s,
             max_waiting=self.max_waiting,
+            metrics_nodes=self.metrics_nodes,
         )
 
     async def look(self, watcher: Watcher, *those: tuple[Alert, Decided, World]) -> None:
@@ -179,6 +182,18 @@ async def test_the_shares_of_a_node_are_metrics() -> None:
     assert bench.counted("verdict_share", node="a", verdict="no_data") == 0.25
     assert bench.counted("empty_share", node="a") == 0.25
     assert bench.counted("null_share", node="a") == 0.0
+
+
+@on_virtual_time
+@pytest.mark.parametrize(("most", "shown"), [(2, True), (1, False), (0, False)])
+async def test_a_procedure_of_many_nodes_has_no_shares(most: int, shown: bool) -> None:
+    bench = Bench(metrics_nodes=most)
+    async with bench.running() as watcher:
+        await bench.look(watcher, *await decisions(2))
+    page = bench.metrics.render()[0].decode()
+    for name in ("verdict_share", "null_share", "empty_share", "unwatched"):
+        assert (f'triage_watch_{name}{{node="a"' in page) is shown, name
+    assert bench.counted("evaluations_total") == 4
 
 
 @on_virtual_time
@@ -305,9 +320,14 @@ async def test_a_fault_of_ours_costs_one_look(monkeypatch: pytest.MonkeyPatch) -
         return real(*arguments)
 
     monkeypatch.setattr(module, "node_seen", fails)
-    async with bench.running() as watcher:
-        await bench.look(watcher, *await decisions(2))
-    assert bench.counted("evaluations_total") == 2
+    with structlog.testing.capture_logs() as said:
+        async with bench.running() as watcher:
+            await bench.look(watcher, *await decisions(2))
+    assert bench.counted("evaluations_total") == 3
+    assert bench.counted("dropped_total", reason="crashed") == 1
+    assert [(one["node"], one["alert_id"]) for one in said if one["event"] == "watch_crashed"] == [
+        ("a", f"{0:032x}")
+    ]
 
 
 # --- what is kept ---------------------------------------------------------------------------------
