@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.cases.runner import sources_in_process
 from bench.dock import ANSWER_BYTES, CACHE, DockFiles, dock_files, procedure
@@ -21,6 +22,7 @@ from triage.evaluation.guard import GuardedSource, SourceLimits
 from triage.evaluation.judge import NoMark
 from triage.model.decision import NodeId
 from triage.ports import WatchFinding
+from triage.sop.procedure import Sop
 from triage.telemetry.metrics import Metrics
 from triage.watching.findings import Findings
 from triage.watching.watcher import Watcher
@@ -93,12 +95,21 @@ async def floor(
         )
 
 
-class Watched:
-    """A watcher with a record in memory. What it found is read after each decision."""
+class _Pinned(NamedTuple):
+    sop: Sop
 
-    def __init__(self, on: Floor, log: MemoryWatchLog) -> None:
+
+class Watched:
+    """A watcher with a record in memory. What it found is read after each decision. Nodes are
+    watched each for itself: where only some matter, `nodes`, the others cost nothing."""
+
+    def __init__(
+        self, on: Floor, log: MemoryWatchLog, nodes: frozenset[NodeId] | None = None
+    ) -> None:
         clock = SystemClock()
-        self._floor = on
+        sop = on.snapshot.sop
+        wanted = {name: one for name, one in sop.nodes.items() if nodes is None or name in nodes}
+        self._pinned = _Pinned(replace(sop, nodes=wanted))
         self.log = log
         self.watcher = Watcher(
             log=log,
@@ -115,7 +126,7 @@ class Watched:
 
     async def see(self, alert: HistoricalAlert, decided: Decided) -> list[WatchFinding]:
         """What was found at this decision and was not open before."""
-        self.watcher.offer(alert.alert(decided.decision.accepted_at), decided, self._floor.snapshot)
+        self.watcher.offer(alert.alert(decided.decision.accepted_at), decided, self._pinned)
         await self.watcher.settled()
         there = {one.finding_id: one for one in await self.log.findings()}
         new = [one for its_id, one in there.items() if its_id not in self._known]

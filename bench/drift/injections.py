@@ -16,7 +16,7 @@ from triage.engine.engine import Decided
 from triage.model.decision import NodeId
 from triage.model.query import Aggregate, Call, Rows, Samples
 from triage.watching.drift_moved import FIGURES
-from triage.watching.features import VALUE, FieldSeen, query_shape, slot_seen
+from triage.watching.features import VALUE, FieldSeen, SlotSeen, query_shape, slot_seen
 
 SIGMAS = 3.0
 UNITS = (1000.0, 0.001, 60.0)
@@ -61,6 +61,7 @@ class Survey:
         self.sources: dict[str, dict[NodeId, int]] = {}
 
     def see(self, decided: Decided) -> None:
+        looked_at: dict[tuple[str, str], SlotSeen] = {}  # nodes share answers
         for result in decided.decision.nodes:
             for source in {asked.query.source for asked in result.asked}:
                 counts = self.sources.setdefault(source, {})
@@ -71,7 +72,10 @@ class Survey:
                 shape = query_shape(asked.query)
                 if body is None or not isinstance(asked.query, Samples | Aggregate | Rows | Call):
                     continue
-                seen = slot_seen(shape, asked.query, body)
+                its = (shape, asked.answer_sha256)
+                if its not in looked_at:
+                    looked_at[its] = slot_seen(shape, asked.query, body)
+                seen = looked_at[its]
                 site = site_of(asked.query)
                 for field in seen.fields:
                     if (shape, field.name) in done:

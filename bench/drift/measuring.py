@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
+
+import uvloop
 
 from bench.dock import CACHE
 from bench.drift.changed import target_of
 from bench.drift.floor import DAY_S, WATCHER, Floor, Watched, floor
 from bench.drift.injections import Injection, Survey, injections
+from bench.drift.named import WITHIN, Named, Quiet, names
 from bench.drift.retesting import Cases, retest
-from bench.watching import Progress, Say
+from bench.replay.alerts import HistoricalAlert
+from bench.watching import Progress, Say, silent, unseen
 from bench.world.world import WHOLE, Extent
 from triage.adapters.memory_watch import MemoryWatchLog
 from triage.engine.engine import Decided
 from triage.model.decision import NodeId
-from triage.ports import WatchFinding, WatchKind
-from triage.watching.retest import Seen
+from triage.ports import WatchFinding
+from triage.telemetry.logs import configure
 
 TUNED_ON = (8101, 8102, 8103)
 """Worlds that the monitors' figures were chosen on."""
@@ -35,50 +41,15 @@ ALERTS = 2600
 """Some 10,500 evaluations of nodes."""
 WARM = 0.7
 """Of the alerts, before anything is changed."""
-WITHIN = 30
 EACH = 8
 
-OF_KIND: Mapping[str, frozenset[WatchKind]] = {
-    "unit": frozenset({WatchKind.VALUES_MOVED}),
-    "moved": frozenset({WatchKind.VALUES_MOVED}),
-    "renamed": frozenset({WatchKind.SCHEMA_CHANGED, WatchKind.FAILURES, WatchKind.RETEST_FAILED}),
-    "dead": frozenset({WatchKind.SOURCE_DEAD}),
-}
 
+class World(NamedTuple):
+    """All that one seed shows. `lines` tell it to people."""
 
-class Quiet(NamedTuple):
-    """A world in which nothing was changed."""
-
-    seed: int
-    alerts: int
-    evaluations: int
-    findings: tuple[WatchFinding, ...]
-
-
-class Named(NamedTuple):
-    """One injection and one node: `after` evaluations it was named, None for not within those that
-    there were, `seen`. `at_site` counts only evaluations that the change concerned, those at a site
-    where it was made. `retested` is whether one re-test names it, None without a case to try."""
-
-    injection: str
-    kind: str
-    node: NodeId
-    seen: int
-    after: int | None
-    at_site: int | None
-    finding: str
-    concerned: int = 0
-    retested: bool | None = None
-
-    @property
-    def in_time(self) -> bool:
-        """Within 30 evaluations that it concerned, or at one re-test."""
-        return bool(self.retested) or (self.at_site is not None and self.at_site <= WITHIN)
-
-    @property
-    def too_few(self) -> bool:
-        """Neither named, nor evaluated often enough for it to be missed."""
-        return not self.in_time and self.after is None and self.concerned < WITHIN
+    quiet: Quiet | None
+    named: Sequence[Named]
+    lines: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -87,94 +58,116 @@ class Run:
     named: list[Named] = field(default_factory=list)
     seconds: float = 0.0
 
-
-async def quiet(on: Floor, progress: Progress) -> Quiet:
-    """Every alert of the floor, watched from nothing."""
-    watched = Watched(on, MemoryWatchLog())
-    running = Running(watched)
-    found: list[WatchFinding] = []
-    evaluations = 0
-    async with running:
-        for done, alert in enumerate(on.alerts):
-            decided = await on.decide(alert)
-            evaluations += len(decided.decision.nodes)
-            found += await watched.see(alert, decided)
-            progress(done, len(on.alerts))
-    return Quiet(on.seed, len(on.alerts), evaluations, tuple(found))
+    def add(self, world: World) -> None:
+        self.named += world.named
+        if world.quiet is not None:
+            self.quiet.append(world.quiet)
 
 
-async def injected(
-    on: Floor, each: int, progress: Progress, say: Say, only: str = ""
-) -> list[Named]:
-    """The same floor up to a moment, then each change from there on, on its own."""
+class Past(NamedTuple):
+    """What is known at the moment at which something changes: `begin` alerts have been decided."""
+
+    begin: int
+    states: Mapping[NodeId, bytes]
+    survey: Survey
+    cases: Cases
+
+
+async def quiet(
+    on: Floor, progress: Progress, *, past: bool, whole: bool = True
+) -> tuple[Quiet, Past]:
+    """Every alert of the floor, watched from nothing by a watcher that is ended and begun anew at
+    the moment at which changes are injected. With `past`, what there was to be known until then is
+    collected; not `whole` ends with it."""
     begin = int(len(on.alerts) * WARM)
     log, survey, cases = MemoryWatchLog(), Survey(), Cases()
-    watched = Watched(on, log)
-    async with Running(watched):
-        for done, alert in enumerate(on.alerts[:begin]):
-            decided = await on.decide(alert)
-            survey.see(decided)
-            cases.see(alert, decided)
-            await watched.see(alert, decided)
-            progress(done, begin)
-    states = await log.load_state(WATCHER)
+    found: list[WatchFinding] = []
+    evaluations = 0
+
+    async def watch(alerts: Sequence[HistoricalAlert], first: int, *, collect: bool) -> None:
+        nonlocal evaluations
+        watched = Watched(on, log)
+        async with Running(watched):
+            for done, alert in enumerate(alerts, start=first):
+                decided = await on.decide(alert)
+                evaluations += len(decided.decision.nodes)
+                if collect:
+                    survey.see(decided)
+                    cases.see(alert, decided)
+                found.extend(await watched.see(alert, decided))
+                progress(done, len(on.alerts))
+
+    await watch(on.alerts[:begin], 0, collect=past)
+    known = Past(begin, await log.load_state(WATCHER), survey, cases)
+    if whole:
+        await watch(on.alerts[begin:], begin, collect=False)
+    return Quiet(on.seed, len(on.alerts), evaluations, tuple(found)), known
+
+
+async def injected(on: Floor, past: Past, each: int, say: Say, only: str = "") -> list[Named]:
+    """Each change from the same moment on, on its own."""
     named: list[Named] = []
-    chosen = [one for one in injections(survey, on.seed, each=each) if only in one.change.name]
+    chosen = [one for one in injections(past.survey, on.seed, each=each) if only in one.change.name]
     for number, injection in enumerate(chosen):
-        fresh = MemoryWatchLog()
-        await fresh.save_state(WATCHER, states)
-        found = await _one(on, injection, fresh, begin, cases)
+        found = await _one(on, injection, past)
         named += found
         say(f"{number + 1}/{len(chosen)} {injection.change.name}: {_told(found)}")
     return named
 
 
-async def _one(
-    on: Floor, injection: Injection, log: MemoryWatchLog, begin: int, cases: Cases
-) -> list[Named]:
+async def _one(on: Floor, injection: Injection, past: Past) -> list[Named]:
     change = injection.change
-    watched = Watched(on, log)
+    log = MemoryWatchLog()
+    its = {node: state for node, state in past.states.items() if node in injection.nodes}
+    await log.save_state(WATCHER, its)
+    watched = Watched(on, log, injection.nodes)
     seen: dict[NodeId, int] = dict.fromkeys(injection.nodes, 0)
     concerned: dict[NodeId, int] = dict.fromkeys(injection.nodes, 0)
     named: dict[NodeId, Named] = {}
     on.change(change)
     try:
         async with Running(watched):
-            for alert in on.reaching(injection.nodes, begin):
+            for alert in on.reaching(injection.nodes, past.begin):
                 decided = await on.decide(alert)
                 for node in _evaluated(decided, injection):
                     seen[node] += 1
-                    concerned[node] += _concerns(decided, node, injection)
+                    concerned[node] += _concerns(decided, injection)
                 for finding in await watched.see(alert, decided):
-                    if _names(finding, injection) and finding.node not in named:
+                    if names(finding, injection) and finding.node not in named:
                         node = finding.node
                         named[node] = Named(
+                            on.seed,
                             change.name,
                             change.kind,
                             node,
-                            seen.get(node, 0),
-                            seen.get(node, 0),
-                            concerned.get(node, 0),
+                            seen[node],
+                            seen[node],
+                            concerned[node],
                             f"{finding.kind.value} {finding.subject}: {finding.detail}",
                         )
                 if all(node in named or concerned[node] >= WITHIN for node in injection.nodes):
                     break
-        retested = {node: await _retested(on, injection, node, cases) for node in injection.nodes}
+        retests = {node: await _retested(on, injection, node, past) for node in injection.nodes}
     finally:
         on.change(None)
     return [
         (
-            named.get(node) or Named(change.name, change.kind, node, seen[node], None, None, "")
-        )._replace(concerned=concerned[node], retested=retested[node])
+            named.get(node)
+            or Named(on.seed, change.name, change.kind, node, seen[node], None, None, "")
+        )._replace(concerned=concerned[node], retested=retests[node][0], cases=retests[node][1])
         for node in sorted(injection.nodes)
     ]
 
 
-async def _retested(on: Floor, injection: Injection, node: NodeId, cases: Cases) -> bool | None:
-    there = cases.of(node, frozenset(injection.change.factors))
+async def _retested(
+    on: Floor, injection: Injection, node: NodeId, past: Past
+) -> tuple[bool | None, int]:
+    """Whether it is named, and by how many cases it was tried."""
+    there = past.cases.of(node, injection.change)
     if not there:
-        return None
-    return any(_names(found, injection) for found in await retest(on, node, there))
+        return None, 0
+    found = await retest(on, node, there)
+    return any(names(one, injection) for one in found), len(there)
 
 
 def _evaluated(decided: Decided, injection: Injection) -> list[NodeId]:
@@ -191,20 +184,9 @@ def _evaluated(decided: Decided, injection: Injection) -> list[NodeId]:
     ]
 
 
-def _concerns(decided: Decided, node: NodeId, injection: Injection) -> int:
+def _concerns(decided: Decided, injection: Injection) -> int:
     factors = injection.change.factors
     return int(not factors or decided.decision.site in factors)
-
-
-def _names(finding: WatchFinding | Seen, injection: Injection) -> bool:
-    """Whether the finding says which field or source it is: not only that something is wrong."""
-    if finding.kind not in OF_KIND[injection.change.kind]:
-        return False
-    said = f"{finding.subject} {finding.detail}"
-    words = injection.words
-    if finding.kind in (WatchKind.FAILURES, WatchKind.RETEST_FAILED):
-        return words[-1] in finding.detail
-    return all(word in said for word in words)
 
 
 class Running:
@@ -222,96 +204,99 @@ class Running:
         await self._task
 
 
-async def measure(
+def measure(
     *,
     seeds: Sequence[int] = NEVER_TUNED_ON,
-    injected_on: int = 2,
+    injected_on: int = len(NEVER_TUNED_ON),
     extent: Extent = EXTENT,
     alerts: int = ALERTS,
     each: int = EACH,
     only: str = "",
     folder: Path = CACHE,
-    progress: Progress,
-    say: Say,
+    processes: int = 1,
+    progress: Progress = unseen,
+    say: Say = silent,
 ) -> Run:
-    """False alarms on every seed, injections on the first `injected_on` of them."""
-    run, began = Run(), time.perf_counter()
-    for number, seed in enumerate(seeds):
-        say(f"seed {seed}: the world and its files")
-        async with floor(seed, extent, alerts, folder) as on:
-            if number < injected_on:
-                run.named += await injected(on, each, progress, say, only)
-            if not only:
-                one = await quiet(on, progress)
-                run.quiet.append(one)
-                say(f"seed {seed}: {one.evaluations} evaluations, {len(one.findings)} findings")
-                for finding in one.findings:
-                    say(
-                        f"  {finding.node} {finding.kind.value} {finding.subject}: {finding.detail}"
-                    )
+    """False alarms on every seed, injections on the first `injected_on` of them. `processes` share
+    the seeds: `progress` is then of those, and in the one process of their alerts."""
+    began = time.perf_counter()
+    one = partial(_world, extent=extent, alerts=alerts, each=each, only=only, folder=folder)
+    jobs = [(seed, number < injected_on) for number, seed in enumerate(seeds)]
+    if processes == 1:
+        worlds = [one(seed, changes=changes, progress=progress, say=say) for seed, changes in jobs]
+    else:
+        worlds = _shared(one, jobs, processes, progress, say)
+    run = Run()
+    for world in worlds:
+        run.add(world)
     run.seconds = time.perf_counter() - began
     return run
 
 
-def figures(run: Run) -> dict[str, Any]:
-    """What `--json` writes. Of each kind of change: how many nodes' findings named it, after how
-    many evaluations of the node, and of those at a site where it was made; and how many re-tests
-    named it, of those that there was a case for. A node that was neither named nor evaluated 30
-    times after a change counts as `too_few`, not as missed."""
-    evaluations = sum(one.evaluations for one in run.quiet)
-    false = sum(len(one.findings) for one in run.quiet)
-    return {
-        "seeds": [one.seed for one in run.quiet],
-        "tuned_on": list(TUNED_ON),
-        "evaluations": evaluations,
-        "evaluations_per_seed": [one.evaluations for one in run.quiet],
-        "false_alarms": false,
-        "false_alarms_per_seed": [len(one.findings) for one in run.quiet],
-        "false_alarms_per_10000": 10_000 * false / evaluations if evaluations else None,
-        "false_alarm_findings": [
-            f"{one.seed} {finding.node} {finding.kind.value} {finding.subject}"
-            for one in run.quiet
-            for finding in one.findings
-        ],
-        "injections": {kind: _of_kind(run.named, kind) for kind in OF_KIND},
-        "missed": [
-            f"{n.injection}: {n.node}" for n in run.named if not n.in_time and not n.too_few
-        ],
-        "seconds": run.seconds,
-    }
+class _Make(Protocol):
+    def __call__(self, seed: int, *, changes: bool) -> World: ...
 
 
-def _of_kind(named: Sequence[Named], kind: str) -> dict[str, Any]:
-    some = [one for one in named if one.kind == kind]
-    after = [one.after for one in some if one.after is not None]
-    at_site = [one.at_site for one in some if one.at_site is not None]
-    retested = [one.retested for one in some if one.retested is not None]
-    return {
-        "changes": len({one.injection for one in some}),
-        "nodes": len(some),
-        "named": len(after),
-        "named_within_30": len([n for n in after if n <= WITHIN]),
-        "named_within_30_at_the_site": len([n for n in at_site if n <= WITHIN]),
-        "retests": len(retested),
-        "named_by_retest": retested.count(True),
-        "in_time": len([one for one in some if one.in_time]),
-        "too_few": len([one for one in some if one.too_few]),
-        "missed": len([one for one in some if not one.in_time and not one.too_few]),
-        "evaluations_median": median(after) if after else None,
-        "evaluations_max": max(after, default=None),
-        "at_the_site_median": median(at_site) if at_site else None,
-        "at_the_site_max": max(at_site, default=None),
-    }
+def _shared(
+    make: _Make, jobs: Sequence[tuple[int, bool]], processes: int, progress: Progress, say: Say
+) -> list[World]:
+    spawning = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=spawning, initializer=quiet_logs) as pool:
+        progress(0, len(jobs))
+        asked: list[Future[World]] = [
+            pool.submit(make, seed, changes=changes) for seed, changes in jobs
+        ]
+        try:
+            for done, future in enumerate(as_completed(asked), start=1):
+                for line in future.result().lines:
+                    say(line)
+                progress(done, len(jobs))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        return [future.result() for future in asked]
 
 
-def is_right(figures: Mapping[str, Any]) -> bool:
-    rate = figures["false_alarms_per_10000"]
-    return (rate is None or rate <= 1) and not figures["missed"]
+def quiet_logs() -> None:
+    """What the watcher warns of is what is counted."""
+    configure(format="console", level="error")
+
+
+def _world(
+    seed: int,
+    *,
+    changes: bool,
+    extent: Extent,
+    alerts: int,
+    each: int,
+    only: str,
+    folder: Path,
+    progress: Progress = unseen,
+    say: Say = silent,
+) -> World:
+    lines: list[str] = []
+
+    def tell(text: str) -> None:
+        lines.append(f"seed {seed}: {text}")
+        say(lines[-1])
+
+    async def run() -> World:
+        tell("the world and its files")
+        async with floor(seed, extent, alerts, folder) as on:
+            still, past = await quiet(on, progress, past=changes, whole=not only)
+            if not only:
+                tell(f"{still.evaluations} evaluations, {len(still.findings)} findings")
+                for one in still.findings:
+                    tell(f"  {one.node} {one.kind.value} {one.subject}: {one.detail}")
+            named = await injected(on, past, each, tell, only) if changes else []
+        return World(None if only else still, named, lines)
+
+    return uvloop.run(run())
 
 
 def _told(found: Sequence[Named]) -> str:
     return ", ".join(
         f"{one.node} {'after ' + str(one.after) if one.after is not None else f'not in {one.seen}'}"
-        f" ({one.at_site or one.concerned} at the site{', re-test' if one.retested else ''})"
+        f" ({one.concerned if one.at_site is None else one.at_site} where it was made"
+        f"{', re-test' if one.retested else ''})"
         for one in found
     )

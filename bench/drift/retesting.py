@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from time import monotonic
+from typing import NamedTuple
 
 from bench.dock import ANSWER_BYTES, LIBRARY
+from bench.drift.changed import Change, target_of
 from bench.drift.floor import Floor
 from bench.replay.alerts import HistoricalAlert
 from triage.engine.engine import Decided
@@ -17,32 +19,50 @@ from triage.trial.limits import TrialLimits
 from triage.trial.model import Candidate
 from triage.watching.retest import Seen, retest_case
 
-CASES = 2  # a node and site, the newest
+CASES = 2  # of what a node asked at a site, the newest
 LIVE_S = 30.0
+
+
+class _Place(NamedTuple):
+    """A node does not ask the same at every alert: what it may ask has cases of its own."""
+
+    node: NodeId
+    site: str
+    source: str
+    target: str
 
 
 class Cases:
     """Collects them while decisions go by."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[NodeId, str], list[LabelledCase]] = {}
+        self._kept: dict[_Place, list[LabelledCase]] = {}
 
     def see(self, alert: HistoricalAlert, decided: Decided) -> None:
+        site = decided.decision.site
         for result in decided.decision.nodes:
             if result.verdict is None or result.answered_by is not AnsweredBy.TOOL:
                 continue
-            kept = self._kept.setdefault((result.node, decided.decision.site), [])
-            kept.append(_case(alert, decided, result))
-            del kept[:-CASES]
+            case = _case(alert, decided, result)
+            for source, target in {
+                (one.query.source, target_of(one.query)) for one in result.asked
+            }:
+                kept = self._kept.setdefault(_Place(result.node, site, source, target), [])
+                kept.append(case)
+                del kept[:-CASES]
 
-    def of(self, node: NodeId, sites: frozenset[str]) -> list[LabelledCase]:
-        """At one of the sites, or at any."""
-        return [
-            one
-            for (its_node, site), kept in self._kept.items()
-            if its_node == node and (not sites or site in sites)
+    def of(self, node: NodeId, change: Change) -> list[LabelledCase]:
+        """Those in which the node asked what is changed, where it is."""
+        found = {
+            one.case_id: one
+            for place, kept in self._kept.items()
+            if place.node == node
+            and place.source == change.source
+            and change.target in ("", place.target)
+            and (not change.factors or place.site in change.factors)
             for one in kept
-        ]
+        }
+        return list(found.values())
 
 
 def _case(alert: HistoricalAlert, decided: Decided, result: NodeResult) -> LabelledCase:
