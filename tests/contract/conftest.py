@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,8 +125,9 @@ def postgres_databases() -> Iterator[Databases]:
         yield databases
 
 
-@pytest.fixture(params=BACKENDS)
-async def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StoreMaker]:
+@asynccontextmanager
+async def store_maker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StoreMaker]:
+    """Of the backend that the request is parametrised with."""
     if request.param == "sqlite":
         numbers = itertools.count()
         maker = StoreMaker(
@@ -149,3 +150,9 @@ async def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIte
     await maker.close()
     for url in made:
         databases.drop(url)
+
+
+@pytest.fixture(params=BACKENDS)
+async def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StoreMaker]:
+    async with store_maker(request, tmp_path) as maker:
+        yield maker

@@ -22,14 +22,10 @@ class MemoryWatchLog:
 
     async def found(self, findings: Sequence[WatchFinding]) -> None:
         self._check()
-        for one in findings:
-            known = self._findings.get(one.finding_id, one._replace(count=0))
-            self._findings[one.finding_id] = one._replace(
-                count=known.count + one.count,
-                first_at=min(known.first_at, one.first_at),
-                last_at=max(known.last_at, one.last_at),
-                closed_at=None,
-            )
+        for told in findings:
+            one = told._replace(detail=" ".join(told.detail.split()), closed_at=None)
+            known = self._findings.get(one.finding_id)
+            self._findings[one.finding_id] = one if known is None else _renewed(known, one)
 
     async def ended(self, finding_ids: Sequence[str], *, at: datetime) -> None:
         self._check()
@@ -45,7 +41,8 @@ class MemoryWatchLog:
             for one in self._findings.values()
             if node in ("", one.node) and (one.closed_at is not None) == closed
         ]
-        return sorted(wanted, key=lambda one: one.last_at, reverse=True)[:MOST]
+        wanted.sort(key=lambda one: (one.closed_at or one.last_at, one.finding_id), reverse=True)
+        return wanted[:MOST]
 
     async def save_state(self, watcher: str, states: Mapping[NodeId, bytes]) -> None:
         self._check()
@@ -58,3 +55,17 @@ class MemoryWatchLog:
     def _check(self) -> None:
         if self.failing:
             raise StoreError("the store is away")
+
+
+def _renewed(known: WatchFinding, one: WatchFinding) -> WatchFinding:
+    """As the store has it: what is older than what is known is only counted."""
+    newest = one if one.last_at >= known.last_at else known
+    reopened = known.closed_at is not None and one.last_at >= known.closed_at
+    return known._replace(
+        detail=newest.detail,
+        evidence=newest.evidence,
+        first_at=min(known.first_at, one.first_at),
+        last_at=newest.last_at,
+        count=known.count + one.count,
+        closed_at=None if reopened else known.closed_at,
+    )
