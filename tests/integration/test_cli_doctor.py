@@ -223,6 +223,58 @@ def test_a_daemon_that_is_not_there_is_an_error(project: Path) -> None:
     assert "cannot be reached" in ended.err
 
 
+# --- in a list ------------------------------------------------------------------------------------
+
+
+def listed(folder: Path) -> tuple[list[tuple[str, str]], bool]:
+    """Kind and subject of the marks of the one tool, and whether the record was read."""
+    document = triage("tools", "list", "--json", cwd=folder).json
+    [tool] = document["tools"]
+    return [(mark["kind"], mark["subject"]) for mark in tool["marks"]], document["record"]
+
+
+def test_a_list_marks_no_tool_that_nothing_is_held_against(project: Path) -> None:
+    assert listed(project) == ([], False)
+    in_store(project)
+    assert listed(project) == ([], True)
+    ended = triage("tools", "list", cwd=project)
+    assert (ended.code, ended.err) == (0, "")
+    assert "!" not in ended.out
+
+
+def test_a_list_marks_and_names_what_changed(project: Path) -> None:
+    stale(project)
+    failing = finding(WatchKind.FAILURES, NODE, "tool", "ab" * 32, "its tool fails", at=AT)
+    schema = finding(WatchKind.SCHEMA_CHANGED, NODE, "tables 3f: lane", "", "is gone", at=AT)
+    in_store(project, failing, schema)
+    marks, record = listed(project)
+    assert marks[0] == ("stale_text", "")
+    assert set(marks[1:]) == {("failures", "tool"), ("schema_changed", "tables 3f: lane")}
+    assert record
+    told = " ".join(triage("tools", "list", cwd=project).out.split())
+    for word in ("!", "stale_text", "failures", "schema_changed", "triage doctor"):
+        assert word in told, told
+
+
+def test_a_list_without_a_readable_record_marks_what_the_files_show(project: Path) -> None:
+    stale(project)
+    (project / "data").mkdir()
+    (project / "data" / "triage.db").write_bytes(b"no database")
+    assert listed(project) == ([("stale_text", "")], False)
+    ended = triage("tools", "list", cwd=project)
+    assert ended.code == 0
+    assert "only the files" in ended.err
+
+
+def test_a_list_asks_no_server(project: Path) -> None:
+    config = project / "triage.toml"
+    config.write_text(config.read_text() + '\n[store]\nurl = "postgresql://127.0.0.1:9/triage"\n')
+    ended = triage("tools", "list", cwd=project)
+    assert ended.code == 0
+    assert "triage doctor" in ended.err
+    assert listed(project) == ([], False)
+
+
 # --- re-tests -------------------------------------------------------------------------------------
 
 

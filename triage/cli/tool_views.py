@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -23,7 +23,8 @@ STATUS_STYLES = {
 SHORT = 12
 
 
-def rows_table(rows: Sequence[ToolRow]) -> Table:
+def rows_table(rows: Sequence[ToolRow], marks: Callable[[str], Sequence[str]]) -> Table:
+    """`marks` are the kinds of what is held against a node's tool."""
     table = columns("node", "kind", "status", "active", "others", "held-out", "approver", "note")
     for row in rows:
         table.add_row(
@@ -34,7 +35,7 @@ def rows_table(rows: Sequence[ToolRow]) -> Table:
             cell(_others(row)),
             cell(_cases(row.heldout)),
             cell(row.approver),
-            cell(_note(row), "yellow"),
+            cell(_marked(_note(row), marks(row.node)), "yellow"),
         )
     return table
 
@@ -121,6 +122,11 @@ def _others(row: ToolRow) -> str:
 def _cases(counts: tuple[int, int]) -> str:
     passed, total = counts
     return f"{passed}/{total}" if total else ""
+
+
+def _marked(note: str, kinds: Sequence[str]) -> str:
+    mark = f"! {', '.join(kinds)}: see `triage doctor`" if kinds else ""
+    return "; ".join(one for one in (mark, note) if one)
 
 
 def _note(row: ToolRow) -> str:

@@ -10,7 +10,7 @@ from triage.app.exits import Exit
 from triage.cli import options, shadow, tool_approval, tool_withdrawal, traces
 from triage.cli.findings import (
     counted,
-    finding_document,
+    findings_document,
     in_words,
     print_findings,
     shown_path,
@@ -18,6 +18,7 @@ from triage.cli.findings import (
 from triage.cli.output import busy, err, out, print_json, warn
 from triage.cli.quarantine import application as quarantine_application
 from triage.cli.tool_bench import RELOAD, Node, bench
+from triage.cli.tool_marks import marks
 from triage.cli.tool_views import manifest_view, row_document, rows_table
 from triage.clock import SystemClock
 from triage.library import lifecycle
@@ -36,15 +37,22 @@ traces.register(application)
 def list_tools(as_json: options.Json = False, config: options.Config = options.CONFIG) -> None:
     """List every node of the SOP with the state of its tool.
 
-    Sources are not read: `triage tools verify` does that.
+    A tool that something is held against is marked with `!` and what it is: a changed SOP text, and
+    what a daemon has found, where the store is a file. `triage doctor` says more. Sources are not
+    read: `triage tools verify` does that.
 
     Exit codes: 0; 78 the configuration or the SOP was refused.
     """
-    rows = bench(config).rows()
+    library = bench(config)
+    rows = library.rows()
+    held = marks(library, config, rows)
     if as_json:
-        print_json({"tools": [row_document(row) for row in rows]})
+        tools = [{**row_document(row), "marks": held.by_node.get(row.node, [])} for row in rows]
+        print_json({"tools": tools, "record": held.record, "note": held.note})
     else:
-        out().print(rows_table(rows))
+        out().print(rows_table(rows, held.kinds))
+        if held.note:
+            warn(held.note)
 
 
 @application.command("show")
@@ -74,14 +82,7 @@ def verify_tools(as_json: options.Json = False, config: options.Config = options
         findings = lifecycle.verify(library.root, library.sop)
     errors, warnings = counted(findings)
     if as_json:
-        print_json(
-            {
-                "ok": not errors,
-                "errors": errors,
-                "warnings": warnings,
-                "findings": [finding_document(finding) for finding in findings],
-            }
-        )
+        print_json(findings_document(findings))
     else:
         console = out()
         print_findings(console, findings)
