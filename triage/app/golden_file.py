@@ -20,13 +20,14 @@ tools to judge anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError
 
+from triage.model.query import read_instant
 from triage.sop.fields import MAX_TEXT, FileModel
 from triage.sop.located import YamlPath
 
@@ -56,12 +57,9 @@ def _one_node(value: Any) -> Any:
 
 
 def _instant(value: Any) -> Any:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-        if moment is not None and moment.tzinfo is not None:
-            return moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
+    moment = read_instant(value)
+    if moment is not None:
+        return moment
     raise PydanticCustomError(
         "instant", "must be a time with its offset, such as 2026-06-01T12:31:00Z"
     )

@@ -17,14 +17,12 @@ from triage.cli.output import print_json, warn
 from triage.cli.reading import accepted, reader, undecided
 from triage.cli.text import printable
 from triage.cli.tool_bench import Node, bench
-from triage.model.verdict import Truth
 from triage.sop.sites import load_sites
 
 if TYPE_CHECKING:
     from triage.maker.model import CaseTrace
     from triage.model.decision import NodeId
-
-WORDS = tuple(truth.word for truth in Truth)
+from triage.model.verdict import WORDS
 
 
 def register(application: typer.Typer) -> None:

@@ -25,7 +25,7 @@ import orjson
 
 from triage.errors import SourceFailure, ToolFailure
 from triage.model.decision import NodeId
-from triage.model.verdict import Truth
+from triage.model.verdict import WORDS
 from triage.ports.watching import WatchKind
 from triage.watching.drift_evidence import Share
 from triage.watching.drift_slot import Alarm, SlotDrift
@@ -47,7 +47,6 @@ alerts is seen during the storm."""
 MAX_SLOTS = 64
 MAX_SITES = 256  # whose last evaluation is remembered
 
-WORDS = tuple(truth.word for truth in Truth)
 TOOL_FAILURES = frozenset(failure.value for failure in ToolFailure)
 UNANSWERED = frozenset(
     failure.value for failure in SourceFailure if failure is not SourceFailure.UNRECORDED

@@ -22,10 +22,9 @@ from triage.model.decision import NodeId
 from triage.ports import Clock, Compared, Comparison, ShadowLog
 from triage.telemetry.shadow_metrics import ShadowMetrics
 from triage.trial.model import Answers, Candidate, Setting, Trials
+from triage.watching.committed import Committed, PinnedSites
 from triage.watching.shadow_compare import (
-    Committed,
     Due,
-    Pinned,
     answers_of,
     candidate_of,
     compare,
@@ -48,7 +47,7 @@ OpenTrials = Callable[[], AbstractAsyncContextManager[Trials]]
 class _Waiting(NamedTuple):
     alert: Alert
     committed: Committed
-    pinned: Pinned
+    pinned: PinnedSites
     at: datetime
     due: tuple[Due, ...]
     size: int
@@ -105,7 +104,7 @@ class Shadows:
         self._stopping = asyncio.Event()
         self._logger = structlog.get_logger("triage.shadow")
 
-    def offer(self, alert: Alert, committed: Committed, pinned: Pinned) -> None:
+    def offer(self, alert: Alert, committed: Committed, pinned: PinnedSites) -> None:
         """A decision that is durable, and was first. Returns at once."""
         shadows = self._tools()
         if not shadows:

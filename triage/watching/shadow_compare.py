@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from triage.errors import SourceFailure
 from triage.library.shadow import ShadowTool
@@ -16,32 +16,14 @@ from triage.model.query import Query, query_digest
 from triage.model.verdict import Clause, Verdict
 from triage.ports import Compared, Comparison, Pair
 from triage.sop.procedure import SiteProfile, Sop
-from triage.sop.sites import Sites
 from triage.trial.answers import DecisionAnswers
 from triage.trial.model import Candidate, Setting, Tried
+from triage.watching.committed import Committed
 
 _NOT_COMPARED = frozenset({Outcome.RESOLVED, Outcome.COALESCED})
 """Nothing came of their verdicts, or there are none."""
 
 _SOURCES = frozenset(failure.value for failure in SourceFailure)
-
-
-class Committed(Protocol):
-    """A decision that is stored. `evidence` maps SHA-256 to the bytes of an answer."""
-
-    @property
-    def decision(self) -> Decision: ...
-    @property
-    def evidence(self) -> Mapping[str, bytes]: ...
-
-
-class Pinned(Protocol):
-    """What it was decided with."""
-
-    @property
-    def sop(self) -> Sop: ...
-    @property
-    def sites(self) -> Sites: ...
 
 
 class Due(NamedTuple):

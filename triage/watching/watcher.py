@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import structlog
 
@@ -25,6 +25,7 @@ from triage.telemetry.watch_metrics import (
     UNREADABLE,
     WatchMetrics,
 )
+from triage.watching.committed import Committed, Pinned
 from triage.watching.drift import Alarm, NodeDrift
 from triage.watching.features import (
     MAX_BODY,
@@ -39,22 +40,6 @@ from triage.watching.findings import Findings, finding, finding_id
 MAX_WAITING_BYTES = 64 << 20  # of evidence that waits
 IN_THREAD = 32 << 10  # bytes of an answer: more takes over a millisecond
 METRICS_NODES = 500  # of an SOP
-
-
-class Committed(Protocol):
-    """A decision that is stored. `evidence` maps SHA-256 to the bytes of an answer."""
-
-    @property
-    def decision(self) -> Decision: ...
-    @property
-    def evidence(self) -> Mapping[str, bytes]: ...
-
-
-class Pinned(Protocol):
-    """What it was decided with."""
-
-    @property
-    def sop(self) -> Sop: ...
 
 
 class _Waiting(NamedTuple):
