@@ -7,6 +7,7 @@ Run as a program it reads jobs, one JSON object a line, from standard input, and
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import select
@@ -111,6 +112,8 @@ def _fork(job: Mapping[str, Any]) -> Result:
 def _serve() -> None:
     for name in MODULES:
         import_module(name)
+    # A child that ends looks through all it has, which took four fifths of most commands.
+    gc.freeze()
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         answers.write(json.dumps(_fork(json.loads(line))) + "\n")
