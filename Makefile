@@ -14,6 +14,8 @@ EXTRAS := dev,postgres,bench,redis,nats
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
+# Programs are started by the hundred, by tests and benchmarks: none is to compile what another has.
+unexport PYTHONDONTWRITEBYTECODE
 
 CODE := $(wildcard triage tests bench examples)
 TOOLS := $(wildcard tools_lib)
