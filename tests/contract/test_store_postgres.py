@@ -24,6 +24,7 @@ from triage.errors import ConfigError, StoreError
 from triage.model.alert import AlertId
 from triage.ports import CommitStatus, Message
 
+WORKERS = 6
 pytestmark = pytest.mark.parametrize("make_store", ["postgres"], indirect=True)
 
 
@@ -33,13 +34,19 @@ def clock() -> HandClock:
 
 
 async def until_it_works(store: Store, fingerprint: str) -> AlertId:
-    async with asyncio.timeout(WITHIN_S):
-        while True:
-            try:
-                return await accepted(store, fingerprint)
-            except StoreError:
-                assert store.trouble
-                await asyncio.sleep(0.05)
+    taken: list[AlertId] = []
+    loop = asyncio.get_running_loop()
+
+    def works() -> bool:
+        asked = asyncio.run_coroutine_threadsafe(accepted(store, fingerprint), loop)
+        try:
+            taken.append(asked.result(WITHIN_S))
+        except StoreError:
+            assert store.trouble
+        return bool(taken)
+
+    await becomes(works, "a store that works")
+    return taken[0]
 
 
 # --- a server that is away ------------------------------------------------------------------------
@@ -52,7 +59,7 @@ async def test_work_resumes_by_itself_after_the_server_was_killed(
     store = await make_store(clock=clock)
     answered: set[AlertId] = set()
     failures: list[str] = []
-    stopped = asyncio.Event()
+    stopped, is_back = asyncio.Event(), asyncio.Event()
 
     async def work(worker: int) -> None:
         number = 0
@@ -68,13 +75,13 @@ async def test_work_resumes_by_itself_after_the_server_was_killed(
                 await store.decisions.get(alert_id)
             except StoreError as error:
                 failures.append(str(error))
-                await asyncio.sleep(0.01)
+                await is_back.wait()
 
-    working = [asyncio.create_task(work(worker)) for worker in range(6)]
+    working = [asyncio.create_task(work(worker)) for worker in range(WORKERS)]
     await grows(answered, by=20)
     await asyncio.to_thread(server.stop, "immediate")
     try:
-        await grows(failures, by=20)
+        await becomes(lambda: len(failures) == WORKERS, "all of them refused")
         # A second or less each, also for those who come while nobody has tried to connect lately.
         for _ in range(3):
             async with asyncio.timeout(dialling.ANSWER_S + 4):
@@ -83,6 +90,8 @@ async def test_work_resumes_by_itself_after_the_server_was_killed(
         assert store.trouble
     finally:
         await asyncio.to_thread(server.start)
+    await until_it_works(store, "afterwards")
+    is_back.set()
     await grows(answered, by=20)
     stopped.set()
     async with asyncio.timeout(WITHIN_S):
@@ -103,7 +112,7 @@ async def test_work_resumes_by_itself_after_the_server_was_killed(
     assert kind.count == cases == sent == bodies == ledger.decided == ledger.outbox_pending
 
 
-async def grows(what: set[AlertId] | list[str], *, by: int) -> None:
+async def grows(what: set[AlertId], *, by: int) -> None:
     wanted = len(what) + by
     await becomes(lambda: len(what) >= wanted, "more of them")
 

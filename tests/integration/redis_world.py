@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.redis_server import RedisServer
-from bench.servers import HOST
+from bench.servers import HOST, wait_until
 from tests.contract.queue_redis import QUICK, age_pending, direct
 from triage.adapters.redis import RedisQueue
 from triage.adapters.redis.queue import GROUP
@@ -85,12 +85,21 @@ def named(deliveries: list[Delivery]) -> list[AlertId]:
 
 async def at_last(ask: Callable[[], Awaitable[T]]) -> T:
     """What it gives once the server is there again."""
-    async with asyncio.timeout(LONG_S):
-        while True:
-            try:
-                return await ask()
-            except QueueError:
-                await asyncio.sleep(0.01)
+    given: list[T] = []
+    loop = asyncio.get_running_loop()
+
+    async def asked() -> T:
+        return await ask()
+
+    def works() -> bool:
+        try:
+            given.append(asyncio.run_coroutine_threadsafe(asked(), loop).result(LONG_S))
+        except QueueError:
+            return False
+        return True
+
+    await asyncio.to_thread(wait_until, works, what="an answer of Redis", within_s=LONG_S)
+    return given[0]
 
 
 async def received(queue: RedisQueue, limit: int = 10) -> list[Delivery]:

@@ -45,7 +45,7 @@ def taken() -> frozenset[str]:
 
 
 @cache
-def some_bugs(node: str) -> list[Bug]:
+def some_bugs(node: str) -> tuple[Bug, ...]:
     subject = Subject(ast.parse(sources()[node]), sop().params)
     chosen: list[FoundBug] = []
     for found in drawn(node, 1, list(bugs_of(subject))):
@@ -54,11 +54,12 @@ def some_bugs(node: str) -> list[Bug]:
         fits = all(apart(subject, found.change, one.change) for one in chosen)
         if fits and seen_through_quirks(sources()[node], sop().params, found.bug):
             chosen.append(found)
-    return [found.bug for found in chosen]
+    return tuple(found.bug for found in chosen)
 
 
-def known(node: str, bugs: list[Bug] | None = None) -> Known:
-    return Known(sources()[node], sop().params, bugs=bugs or [], taken=taken())
+@cache
+def known(node: str, bugs: tuple[Bug, ...] = ()) -> Known:
+    return Known(sources()[node], sop().params, bugs=bugs, taken=taken())
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -102,7 +103,7 @@ def test_bugs_are_read_back_too(node: str) -> None:
     assert bugs
     one = known(node, bugs)
     holes = frozenset(one.holes)
-    for some in ([], bugs[:1], bugs[1:], bugs):
+    for some in ((), bugs[:1], bugs[1:], bugs):
         state = State(holes=holes, bugs=frozenset(some))
         assert one.state_of(one.text(state)) == state
 

@@ -207,7 +207,7 @@ async def test_what_the_policy_refuses_is_not_run(body: str, top: str, says: str
 async def test_an_endless_loop() -> None:
     text = judging("count = 0\nwhile count >= 0:\n    count += 1")
     async with in_sandbox(SHORT) as trials:
-        gates = await gates_of(candidate(text), trials, train=TRAIN[:3], heldout=TRAIN[3:5])
+        gates = await gates_of(candidate(text), trials, train=TRAIN[:1], heldout=TRAIN[1:2])
     assert "budget" in failing(gates)
     assert "cases were ended by the sandbox" in detail(gates, "budget")
     assert {"shifted", "renamed", "scaled"} <= failing(gates)
