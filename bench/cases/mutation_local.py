@@ -152,7 +152,7 @@ def window(tool: Subject, node: ast.AST) -> Iterator[Change]:
     if isinstance(node, ast.FunctionDef) and node.name == "queries":
         shifted = copy.copy(node)
         late = ast.parse(
-            f"{node.args.args[1].arg} = {node.args.args[1].arg}.fromtimestamp("
+            f"{node.args.args[1].arg} = datetime.fromtimestamp("
             f"{node.args.args[1].arg}.timestamp() - 120, {node.args.args[1].arg}.tzinfo)"
         ).body
         shifted.body = [*late, *node.body]
@@ -170,7 +170,7 @@ def baseline(tool: Subject, node: ast.AST) -> Iterator[Change]:
         fewer.args = [context, moment, ast.BinOp(weeks, ast.Sub(), ast.Constant(1))]
         yield instead("baseline", "a week fewer", node, fewer)
         utc = expression(
-            "tuple((MOMENT.fromtimestamp(MOMENT.timestamp() - 604800 * week,"
+            "tuple((datetime.fromtimestamp(MOMENT.timestamp() - 604800 * week,"
             " MOMENT.tzinfo) for week in range(1, WEEKS + 1)))"
         )
         names = {
@@ -339,14 +339,16 @@ def counter(tool: Subject, node: ast.AST) -> Iterator[Change]:
 
 def duplicates(tool: Subject, node: ast.AST) -> Iterator[Change]:
     """A list for a set whose members are counted or ordered; elsewhere the two are the same."""
-    if not _is_counted(tool, node):
-        return
-    if isinstance(node, ast.SetComp):
-        listed = ast.ListComp(node.elt, node.generators)
+    listed: ast.expr
+    match node:
+        case ast.SetComp():
+            listed = ast.ListComp(node.elt, node.generators)
+        case ast.Call(args=[_, *_]) if called(node) == "set":
+            listed = ast.Call(ast.Name("list", ast.Load()), node.args, [])
+        case _:
+            return
+    if _is_counted(tool, node):
         yield instead("duplicates", "duplicates kept", node, listed)
-    if isinstance(node, ast.Call) and called(node) == "set" and node.args:
-        listed_call = ast.Call(ast.Name("list", ast.Load()), node.args, [])
-        yield instead("duplicates", "duplicates kept", node, listed_call)
 
 
 _COUNTING = frozenset({"len", "sorted", "median", "fsum"})
