@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from triage.app.findings import next_step
 from triage.errors import Finding
-from triage.library.overview import ToolRow, verify
+from triage.library.overview import STALE_TEXT, ToolRow, verify
 from triage.maker.cases_file import cases_path
 from triage.maker.register import read_ambiguities
 from triage.ports import WatchKind
@@ -36,7 +36,6 @@ class Complaint(NamedTuple):
         return {**self._asdict(), "since": self.since or None}
 
 
-STALE_TEXT = "stale_text"
 TOOL_MISSING = "tool_missing"
 TOOL_UNUSABLE = "tool_unusable"
 TOOL_QUARANTINED = "tool_quarantined"

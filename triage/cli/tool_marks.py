@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from triage.app.doctor import STALE_TEXT
 from triage.app.settings_places import SQLITE
 from triage.cli.exit_codes import CommandFailed
 from triage.cli.tool_bench import Bench
 from triage.errors import TriageError
-from triage.library.overview import ToolRow
+from triage.library.overview import STALE_TEXT, ToolRow
 
 MOST = 1_000  # as many as a record gives at once
 ELSEWHERE = "the store is a server, which a list does not ask: `triage doctor` shows what changed"

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _SOURCE_NAME = re.compile(r"v([1-9][0-9]{0,6})\.py")
 
 
+STALE_TEXT = "stale_text"
+"""How a finding about a stale row is called."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRow:
     """One node's line in a list of tools.
@@ -38,7 +42,7 @@ class ToolRow:
     `status` is `active`, `retired`, `missing`, `broken` (the manifest cannot be used) or
     `quarantined`. `active` is None when no version is. Counts are (passed, total) of the active
     version. `versions` and `history` are as the manifest has them, empty when it is unusable.
-    `problem` says why a row is broken.
+    `problem` says why a row is broken. `stale`: its text is not that of the procedure any more.
     """
 
     node: NodeId
