@@ -208,6 +208,11 @@ def test_a_reader_that_goes_away_is_no_fault(project: Path) -> None:
         assert (process.returncode, err) == (141, b"")
 
 
+def _heeds_ctrl_c() -> None:
+    """Shells have what they start in the background ignore it, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 async def test_ctrl_c_ends_without_a_traceback(tmp_path: Path) -> None:
     async with ScriptedServer(hang()) as server:
         process = await asyncio.create_subprocess_exec(
@@ -217,6 +222,7 @@ async def test_ctrl_c_ends_without_a_traceback(tmp_path: Path) -> None:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=environment(),
+            preexec_fn=_heeds_ctrl_c,
         )
         try:
             await asyncio.wait_for(server.arrived(1), LIMIT_S)

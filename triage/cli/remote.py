@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -195,12 +194,10 @@ class RemoteReader:
                 method, path, params=parameters, json=body, timeout=timeout_s
             )
         except httpx.TimeoutException:
-            _raise_if_interrupted()
             raise CommandFailed(
                 f"{self.shown_url} did not answer in {timeout_s:g} s", Exit.UNAVAILABLE
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            _raise_if_interrupted()
             raise CommandFailed(
                 f"{self.shown_url} cannot be reached: {error} — is the daemon running there?",
                 Exit.UNAVAILABLE,
@@ -282,13 +279,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _raise_if_interrupted() -> None:
-    """A request that Ctrl-C cut off may come back as one that failed: it is the person's doing."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
 
 
 def _problem(reply: httpx.Response) -> str | None:
