@@ -21,9 +21,9 @@ CODE := $(wildcard triage tests bench examples)
 TOOLS := $(wildcard tools_lib)
 SHELL_FILES := .ci/run $(wildcard scripts/*.sh)
 ARGS ?=
-# One more than there are cores: many tests wait for a server to come up.
+# Two more than there are cores: many tests wait for a server to come up.
 # The order of the folders is kept: files with few tests, which otherwise come last, are the slow ones.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
 .PHONY: help
 help: ## list the targets
@@ -66,8 +66,12 @@ lint: $(VENV)/.stamp ## style, types, import direction, shell scripts, Dockerfil
 	else echo 'lint: no hadolint here, Dockerfile not checked'; fi
 
 .PHONY: test
-test: setup lint ## lint, then every test
-	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=5 --dist=loadfile --no-loadscope-reorder $(ARGS)
+test: setup ## lint and every test, side by side
+	@$(MAKE) --jobs=2 lint tests
+
+.PHONY: tests
+tests: $(VENV)/.stamp
+	@$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=6 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: bench
 bench: setup ## every measurement, into bench/results (25 minutes on two cores)

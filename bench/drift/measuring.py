@@ -29,10 +29,11 @@ from triage.model.decision import NodeId
 from triage.ports import WatchFinding
 from triage.telemetry.logs import configure
 
-TUNED_ON = (8101, 8102, 8103)
+TUNED_ON = tuple(range(8101, 8114))
 """Worlds that the monitors' figures were chosen on."""
-NEVER_TUNED_ON = (9201, 9202, 9203, 9204, 9205, 9206, 9207, 9208, 9209, 9210)
-"""Worlds that nothing was chosen on: what is reported."""
+NEVER_TUNED_ON = tuple(range(9301, 9311))
+"""Worlds that nothing was chosen on: what is reported. It was 9201 to 9210 until they showed 12
+false alarms in 103,853 evaluations, and something was done about it."""
 
 EXTENT = Extent(start=WHOLE.end - 20 * DAY_S, days=20, sites=3)
 """Fewer than three weeks, so that no node comes by its usual days in the midst of it: what it is

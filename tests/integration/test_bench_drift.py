@@ -17,7 +17,7 @@ from triage.model.query import Call, Rows, Samples, Series
 
 DAY_S = 86_400
 SEED = 6
-EXTENT = Extent(start=WHOLE.end - 8 * DAY_S, days=8, sites=1)
+EXTENT = Extent(start=WHOLE.end - 13 * DAY_S, days=13, sites=1)
 ALERTS = 280
 """As few as leave every kind some evaluations beyond its warm-up."""
 

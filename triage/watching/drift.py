@@ -5,8 +5,8 @@ state and raise the same alarms, also when it was stored and loaded in between.
 
 What is watched, and from when on (the warm-up, in evaluations that found something):
 
-- a figure of the values (their middle, nulls, samples per second): 36 at the same site, over
-  three days of alert time at least;
+- a figure of the values (their middle, nulls, samples per second): 36 at the same site, over a
+  week of alert time at least;
 - fields and types that were always or never there: 24 at the same site;
 - shares (verdicts, failures, empty answers, refused queries): 36 of the node, or at the site;
 - a source that does not answer: DEAD evaluations in a row, from the first on.

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.watching.drift_world import LEVELS, NODE, levels, noise, run, seen, table
 from triage.ports import WatchKind
 from triage.watching.drift import DEAD, FAULT_S, NodeDrift
-from triage.watching.drift_evidence import LAG, LEAST
+from triage.watching.drift_evidence import LAG, LEAST, LEAST_S
 from triage.watching.features import NodeSeen, SlotSeen
 
 WARM = 80  # evaluations: more than the warm-up
@@ -446,26 +446,23 @@ def test_what_there_is_no_room_for_is_counted() -> None:
     assert drift.unwatched == 6
 
 
-def test_the_warm_up_is_what_the_module_says() -> None:
-    chance = Random(19)
+@pytest.mark.parametrize(
+    ("count", "step_s", "speaks"),
+    [
+        (LEAST + LAG, LEAST_S / (LEAST + LAG - 1), True),
+        (LEAST - 10, LEAST_S, False),
+        (LEAST + LAG, LEAST_S / (LEAST + 2 * LAG), False),
+    ],
+    ids=["both", "too few", "too young"],
+)
+def test_the_warm_up_is_what_the_module_says(count: int, step_s: float, speaks: bool) -> None:
+    chance, further = Random(19), Random(20)
     drift = NodeDrift(NODE)
-    run(drift, steady(), LEAST + LAG)
+    run(drift, lambda n: seen(levels(noise(chance)), number=n, step_s=step_s), count)
     found = run(
         drift,
-        lambda n: seen(levels([v * 1000 for v in noise(chance)]), number=n),
-        12,
-        LEAST + LAG,
+        lambda n: seen(levels([v * 1000 for v in noise(further)]), number=n, step_s=step_s),
+        6,
+        count,
     )
-    assert [alarm.kind for _, alarm in found] == [WatchKind.VALUES_MOVED]
-    fresh = NodeDrift(NODE)
-    run(fresh, steady(), LEAST - 10)
-    chance = Random(20)
-    assert (
-        run(
-            fresh,
-            lambda n: seen(levels([v * 1000 for v in noise(chance)]), number=n),
-            6,
-            LEAST - 10,
-        )
-        == []
-    )
+    assert [alarm.kind for _, alarm in found] == [WatchKind.VALUES_MOVED] * speaks
