@@ -22,6 +22,21 @@ _NOTHING = frozenset({"", "404", "408"})
 Json = Mapping[str, Any]
 
 
+def durable_pull(name: str, *, lease_s: float) -> dict[str, Any]:
+    """A durable consumer that is pulled from, beginning with the oldest entry."""
+    return {
+        "durable_name": name,
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": round(lease_s * 1e9),
+        # Without a limit, since attempts are counted in the store: what JetStream gives up is lost
+        # without a word, or stays in the stream with its subject taken.
+        "max_deliver": -1,
+        "max_ack_pending": -1,
+        "replay_policy": "instant",
+    }
+
+
 class Refused(QueueError):
     """The server's own refusal; `code` is its number for it."""
 

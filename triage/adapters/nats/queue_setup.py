@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from triage.adapters.nats.jetstream import JetStream, Json
+from triage.adapters.nats.jetstream import JetStream, Json, durable_pull
 from triage.errors import QueueError
 from triage.model.alert import PRIORITY_NAMES
 
@@ -74,18 +74,8 @@ class QueueSetup:
         }
 
     def _consumer(self, priority: str) -> dict[str, Any]:
-        return {
-            "durable_name": priority,
-            "filter_subject": self.subject(priority, "*"),
-            "deliver_policy": "all",
-            "ack_policy": "explicit",
-            "ack_wait": round(self._lease_s * 1e9),
-            # Without a limit, since attempts are counted in the store: a message that JetStream
-            # gives up stays in the stream, and its subject taken.
-            "max_deliver": -1,
-            "max_ack_pending": -1,
-            "replay_policy": "instant",
-        }
+        consumer = durable_pull(priority, lease_s=self._lease_s)
+        return consumer | {"filter_subject": self.subject(priority, "*")}
 
     def _compare(self, label: str, info: Json) -> None:
         wanted, found = self._stream(), info["config"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from triage.adapters.nats.jetstream import JetStream, Json
+from triage.adapters.nats.jetstream import JetStream, Json, durable_pull
 from triage.errors import QueueError
 
 SILENT = 4
@@ -114,17 +114,8 @@ class StreamSetup:
         return {}
 
     def _consumer(self) -> dict[str, Any]:
-        consumer = {
-            "durable_name": self.group,
-            "description": "triage: alerts of producers",
-            "deliver_policy": "all",
-            "ack_policy": "explicit",
-            "ack_wait": round(self._lease_s * 1e9),
-            # Without a limit: a message that JetStream gives up would be lost without a word.
-            "max_deliver": -1,
-            "max_ack_pending": -1,
-            "replay_policy": "instant",
-        }
+        consumer = durable_pull(self.group, lease_s=self._lease_s)
+        consumer["description"] = "triage: alerts of producers"
         return consumer | ({"filter_subject": self._subject} if self._subject else {})
 
     def _compare(self, label: str, found: Json, wanted: Json) -> None:
