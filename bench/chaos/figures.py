@@ -71,9 +71,11 @@ def faults(controller: Controller, replicas: Sequence[Replica], drops: int) -> d
 def recovered(held: Sequence[Recovery], options: Options) -> dict[str, Any]:
     """Of the recoveries, the longest first. `max_recovery_s` is of those in which nothing but the
     death happened."""
-    alone = [one for one in held if not (one.disturbed or one.lost_again)]
-    lost_again = [one for one in held if one.lost_again and not one.disturbed]
     disturbed = [one for one in held if one.disturbed]
+    quiet = [one for one in held if not one.disturbed]
+    lost_again = [one for one in quiet if one.lost_again]
+    repeated = [one for one in quiet if one.repeated and not one.lost_again]
+    alone = [one for one in quiet if not (one.repeated or one.lost_again)]
     longest = _longest(alone)
     return {
         "max_recovery_s": longest,
@@ -82,6 +84,8 @@ def recovered(held: Sequence[Recovery], options: Options) -> dict[str, Any]:
         "recoveries": len(alone),
         "max_recovery_lost_again_s": _longest(lost_again),
         "recoveries_lost_again": len(lost_again),
+        "max_recovery_repeated_s": _longest(repeated),
+        "recoveries_repeated": len(repeated),
         "max_recovery_disturbed_s": _longest(disturbed),
         "recoveries_disturbed": len(disturbed),
         "longest_recoveries": [
@@ -90,12 +94,13 @@ def recovered(held: Sequence[Recovery], options: Options) -> dict[str, Any]:
                 "after": f"{one.death.kind} of replica-{one.death.replica}",
                 "disturbed": one.disturbed,
                 "lost_again": one.lost_again,
+                "repeated": one.repeated,
                 **{
                     name: round(getattr(one, name), 3)
                     for name in ("recovery_s", "waited_s", "dark_s", "queued_s")
                 },
             }
-            for some in (alone, lost_again, disturbed)
+            for some in (alone, repeated, lost_again, disturbed)
             for one in some[:SHOWN_RECOVERIES]
         ],
     }

@@ -66,13 +66,16 @@ def test_two_deaths_in_a_row_each_have_their_own_part() -> None:
         [ask(9, 0), ask(13, 1), ask(24, 2)],
         decided_at=25,
     )
-    assert {(one.death.replica, one.waited_s) for one in spans} == {(0, 3.0), (1, 5.0)}
+    assert {(one.death.replica, one.waited_s, one.repeated) for one in spans} == {
+        (0, 3.0, False),
+        (1, 5.0, True),
+    }
 
 
 def test_hands_that_were_stopped_and_then_killed_count_once() -> None:
     stopped, killed = death(10, kind="stop"), death(12)
     (one,) = measured([stopped, killed], [ask(9, 0), ask(16, 1)], decided_at=17)
-    assert (one.death.kind, one.waited_s) == ("kill", 5.0)
+    assert (one.death.kind, one.waited_s, one.repeated) == ("kill", 5.0, False)
 
 
 def test_time_without_any_replica_does_not_count() -> None:
