@@ -18,8 +18,8 @@ Three kinds are told apart, since more than a death is in them. A recovery is *d
 server was down or hung at any time of it: a broker that restarts may begin its leases anew. It is
 *lost again* when, within it, a cut connection swallowed an answer of the broker or the database
 that named the alert: to the broker it was delivered, nobody has it, and another lease must end. It
-is *repeated* when the alert had been in the hands of another that died before: it is suspected then,
-and tried a few at a time or alone (`triage/worker/turns.py`).
+is *repeated* when the alert had been in the hands of another that died before: it is suspected
+then, and tried a few at a time or alone (`triage/worker/turns.py`).
 
 What it cannot see: an alert that a replica had claimed and not yet asked a source for.
 """
@@ -118,7 +118,7 @@ def _held(
         last = max((ask for ask in asks if ask.at < death.at), key=lambda ask: ask.at)
         if last.replica == death.replica:
             took.append(death)
-    spans = []
+    spans: list[tuple[Death, float, bool]] = []
     for place, death in enumerate(took):
         end = decided_at
         if place + 1 < len(took):
