@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -16,13 +17,15 @@ from triage.fallback.masking import Mask
 from triage.ports import Clock
 from triage.telemetry.metrics import Metrics
 from triage.trial.limits import TrialLimits
-from triage.trial.model import Trials
+from triage.trial.model import Ease, Trials
 from triage.watching.shadow import Shadows
 from triage.worker.worker import Watcher
 
 SHADOW_NICE = 10  # of the sandbox that shadows run in: alerts come first
 EVALUATE_S = 10.0  # of one shadow on one decision: what comes last may wait long for a processor
 ANSWER_BYTES = TrialLimits().answer_bytes
+EASE_S, EASES = 0.05, 25
+"""For how long a shadow waits for alerts that are being decided, and in how many looks."""
 
 
 class Side(Watcher, Protocol):
@@ -44,10 +47,15 @@ def watchers(
     clock: Clock,
     is_draining: Callable[[], bool],
     marker: Marker,
+    is_deciding: Callable[[], bool],
 ) -> Mapping[str, Side]:
     """By the name of its task. Those that are switched off are not there. `marker` is told while a
     tool's code runs."""
     sides: dict[str, Side] = {}
+
+    async def ease() -> None:
+        await calm(is_deciding)
+
     if settings.shadow.enabled:
         sides["shadows"] = Shadows(
             tools=lambda: current.shadows,
@@ -55,12 +63,14 @@ def watchers(
                 clock,
                 answer_bytes=most_bytes(settings.sources),
                 mask=Mask((), settings.secrets()),
+                ease=ease,
             ),
             log=store.shadows,
             clock=clock,
             metrics=metrics.shadows,
             workers=settings.shadow.workers,
             max_waiting=settings.shadow.max_waiting,
+            ease=ease,
         )
     if settings.watch.enabled:
         sides["watching"] = watching(
@@ -75,12 +85,27 @@ def watchers(
     return sides
 
 
+async def calm(is_deciding: Callable[[], bool]) -> None:
+    """Returns when no alert is being decided, after EASE_S at the latest: under a load without a
+    gap shadows go on, if slowly, and what does not fit is counted as dropped."""
+    await asyncio.sleep(0)
+    for _ in range(EASES):
+        if not is_deciding():
+            return
+        await asyncio.sleep(EASE_S / EASES)
+
+
 @asynccontextmanager
 async def shadow_trials(
-    clock: Clock, *, answer_bytes: int = ANSWER_BYTES, mask: Mask | None = None
+    clock: Clock,
+    *,
+    answer_bytes: int = ANSWER_BYTES,
+    mask: Mask | None = None,
+    ease: Ease | None = None,
 ) -> AsyncIterator[Trials]:
     """A sandbox of one worker process, that lets everything else go first. Closed at the end.
-    `answer_bytes` is the most that an answer may have had that was recorded."""
+    `answer_bytes` is the most that an answer may have had that was recorded; `ease` is awaited
+    before each thing that is done here for it."""
     # The interpreter's library costs 20 MB, which a daemon without a shadow need not pay.
     from triage.adapters.sandbox import MontySandbox, SandboxLimits
     from triage.trial.trials import SandboxTrials
@@ -102,6 +127,7 @@ async def shadow_trials(
             limits=limits,
             monotonic=clock.monotonic,
             mask=mask,
+            ease=ease,
         )
     finally:
         await sandbox.close()

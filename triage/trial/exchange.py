@@ -24,7 +24,7 @@ from triage.ports import SandboxError
 from triage.trial import outcome
 from triage.trial.asking import Asking, Failed, Reply, first_failure
 from triage.trial.limits import TrialLimits
-from triage.trial.model import Answers, Candidate, Setting, Told, Tried
+from triage.trial.model import Answers, Candidate, Ease, Setting, Told, Tried
 from triage.trial.source import Source
 from triage.trial.spelling import (
     Unreadable,
@@ -51,6 +51,8 @@ class Shared(NamedTuple):
     limits: TrialLimits
     mask: Mask
     monotonic: Callable[[], float]
+    ease: Ease | None = None
+    """Awaited before each step of the host's, on nobody's time."""
 
 
 class _Current:
@@ -172,6 +174,8 @@ class Exchange:
         """Raises nothing; cancelled, it passes that on. Called by our own code in the sandbox."""
         self._stop_clock()
         self._waiting += 1
+        if self._shared.ease is not None:
+            await self._shared.ease()
         try:
             reply = await self._reply(step, said)
         except Exception as fault:  # noqa: BLE001 - raised by whoever drives the run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -12,6 +12,9 @@ from triage.model.site import ParamValue, Site
 from triage.model.verdict import Clause, Verdict
 
 FAILED = "failed"
+
+Ease = Callable[[], Awaitable[None]]
+"""Awaited by what can wait, so that alerts come first. Raises nothing."""
 
 
 class Candidate(NamedTuple):

@@ -16,7 +16,7 @@ from triage.ports import Sandbox, SandboxError, SandboxSession
 from triage.trial import outcome
 from triage.trial.exchange import SPOILING, Exchange, Shared
 from triage.trial.limits import TrialLimits
-from triage.trial.model import FAILED, Answers, Candidate, Setting, Tried
+from triage.trial.model import FAILED, Answers, Candidate, Ease, Setting, Tried
 from triage.trial.source import source_of
 
 FILE = "serving.py.txt"
@@ -40,7 +40,8 @@ class SandboxTrials:
     again in another order.
 
     Any number of calls may run at once; each holds one worker of the sandbox. `mask` cleans what is
-    kept of failures.
+    kept of failures. `ease` is awaited before each thing that is done here for the sandbox, for
+    whoever has others come first.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class SandboxTrials:
         limits: TrialLimits,
         monotonic: Callable[[], float],
         mask: Mask | None = None,
+        ease: Ease | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._limits = limits
         self._monotonic = monotonic
         self._mask = mask or Mask((), ())
+        self._ease = ease
         folder = resources.files(__package__ or "triage.trial")
         serving = folder.joinpath(FILE).read_text(encoding="utf-8")
         self._prelude = f"{prelude()}\n{serving}"
@@ -68,7 +71,7 @@ class SandboxTrials:
             source = source_of(candidate.text)
         except ToolFailed as failed:
             return [outcome.failed(failed, self._mask)] * len(settings)
-        shared = Shared(candidate, source, self._limits, self._mask, self._monotonic)
+        shared = Shared(candidate, source, self._limits, self._mask, self._monotonic, self._ease)
         tried: list[Tried] = []
         strikes = 0
         while len(tried) < len(settings):

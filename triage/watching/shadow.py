@@ -21,7 +21,7 @@ from triage.model.alert import Alert
 from triage.model.decision import NodeId
 from triage.ports import Clock, Compared, Comparison, ShadowLog
 from triage.telemetry.shadow_metrics import ShadowMetrics
-from triage.trial.model import Answers, Candidate, Setting, Trials
+from triage.trial.model import Answers, Candidate, Ease, Setting, Trials
 from triage.watching.committed import Committed, PinnedSites
 from triage.watching.shadow_compare import (
     Due,
@@ -62,6 +62,10 @@ class _Run(NamedTuple):
     answers: Answers
 
 
+async def _at_once() -> None:
+    pass
+
+
 class Shadows:
     """`offer` is for whoever decided; `run` does the work, until `stop`.
 
@@ -82,9 +86,11 @@ class Shadows:
         workers: int = 1,
         max_waiting: int = 256,
         linger_s: float = LINGER_S,
+        ease: Ease = _at_once,
     ) -> None:
         """`tools` are those in shadow now. `trials` opens what runs them, for each of the
-        `workers` its own, when there is something to run. That waits `linger_s` for more."""
+        `workers` its own, when there is something to run. That waits `linger_s` for more. `ease` is
+        awaited between any two decisions, so that alerts come first."""
         self._tools = tools
         self._trials = trials
         self._clock = clock
@@ -92,6 +98,7 @@ class Shadows:
         self._workers = workers
         self._max_waiting = max_waiting
         self._linger_s = linger_s
+        self._ease = ease
         self._enough = min(AT_ONCE, max(1, max_waiting // 2))
         self._waiting: deque[_Waiting] = deque()
         self._size = 0
@@ -221,12 +228,13 @@ class Shadows:
     async def _compare(self, trials: Trials, some: Sequence[_Waiting]) -> None:
         left = {id(one): (waiting, one) for waiting in some for one in waiting.due}
         try:
-            for candidate, runs in self._runs(some).items():
+            for candidate, runs in (await self._runs(some)).items():
                 each = [(run.setting, run.answers) for run in runs]
                 for run, tried in zip(runs, await trials.run(candidate, each), strict=True):
                     decision, at = run.waiting.committed.decision, run.waiting.at
                     self._keep(compare(run.due, tried, decision=decision, at=at))
                     del left[id(run.due)]
+                    await self._ease()
         except SandboxFailed:
             raise
         except Exception:
@@ -236,11 +244,12 @@ class Shadows:
             for waiting, one in left.values():
                 self._drop(waiting, [one])
 
-    def _runs(self, some: Sequence[_Waiting]) -> Mapping[Candidate, list[_Run]]:
+    async def _runs(self, some: Sequence[_Waiting]) -> Mapping[Candidate, list[_Run]]:
         """By version: one session of the sandbox serves all settings of one."""
         runs: dict[Candidate, list[_Run]] = {}
         for waiting in some:
             alert, decision = waiting.alert, waiting.committed.decision
+            await self._ease()
             sop, profile = waiting.pinned.sop, waiting.pinned.sites.profile(alert.site)
             answers = answers_of(waiting.committed)
             for one in waiting.due:

@@ -65,6 +65,23 @@ async def test_three_verdicts(value: float | None, word: str) -> None:
     assert tried.value == word
 
 
+async def test_whoever_waits_for_others_does_so_on_nobodys_time() -> None:
+    now, waits = 0.0, 0
+
+    def monotonic() -> float:
+        return now
+
+    async def ease() -> None:
+        nonlocal now, waits
+        now, waits = now + 2 * LIMITS.evaluate_s, waits + 1
+
+    async with in_sandbox(monotonic=monotonic, ease=ease) as trials:
+        tried = await trials.run(candidate(), [(setting(), depth()), (setting(), depth())])
+    assert [one.value for one in tried] == ["true", "true"]
+    assert waits >= 4
+    assert [one.elapsed_ms for one in tried] == [0, 0]
+
+
 async def test_a_text_is_made_ready_once() -> None:
     """It takes longer than all else that begins a session here, and a shadow's is run for ever."""
     one = candidate()

@@ -18,7 +18,7 @@ from triage.model.site import Site
 from triage.model.verdict import Verdict
 from triage.trial.in_process import ApprovedTrials
 from triage.trial.limits import TrialLimits
-from triage.trial.model import Answers, Candidate, Setting, Tried
+from triage.trial.model import Answers, Candidate, Ease, Setting, Tried
 from triage.trial.trials import SandboxTrials
 
 NODE = NodeId("obs_depth")
@@ -138,12 +138,13 @@ async def in_sandbox(
     *,
     sandbox: SandboxLimits = SANDBOX,
     monotonic: Callable[[], float] = clock,
+    ease: Ease | None = None,
 ) -> AsyncIterator[SandboxTrials]:
     monty = MontySandbox(sandbox, wait_s=60.0)
     await monty.open()
     try:
         assert monty.trouble == ""
-        yield SandboxTrials(monty, limits=limits, monotonic=monotonic)
+        yield SandboxTrials(monty, limits=limits, monotonic=monotonic, ease=ease)
     finally:
         await monty.close()
 

@@ -46,6 +46,24 @@ async def test_every_result_of_a_tool_with_a_shadow_is_compared() -> None:
 
 
 @on_virtual_time
+async def test_alerts_come_first_between_any_two_decisions() -> None:
+    eased = 0
+
+    async def ease() -> None:
+        nonlocal eased
+        eased += 1
+
+    bench = Bench(ease=ease)
+    bench.put(shadow("a"))
+    async with bench.running() as shadows:
+        for one, decided, around in await decisions(3):
+            shadows.offer(one, decided, around.snapshot)
+        await shadows.settled()
+    assert len(bench.log.written) == 3
+    assert eased == 2 * 3  # as they are made ready, and as they are compared
+
+
+@on_virtual_time
 async def test_a_comparison_holds_both_verdicts_and_what_they_rest_on() -> None:
     bench = Bench()
     bench.put(shadow("c", "15 c a"))
