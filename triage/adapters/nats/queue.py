@@ -21,7 +21,7 @@ from triage.errors import QueueError
 from triage.model.alert import PRIORITY_NAMES, AlertId, Severity
 from triage.ports import Clock, Delivery, served_first
 
-POLL_S = 1.0
+POLL_S = 0.5
 """Leases that end and delays that pass wake nobody, so receivers look this often as well."""
 AT_ONCE = 500
 SILENT = 4
