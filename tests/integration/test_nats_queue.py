@@ -87,6 +87,18 @@ async def test_another_lease_is_taken_over(server: NatsServer) -> None:
         assert ids(await queue.receive(limit=1, wait_s=WAIT_S)) == [entry(1)[0]]
 
 
+@pytest.mark.parametrize(("lease_s", "held_s"), [(30.0, 29.0), (3.0, 2.0), (1.0, 0.5)])
+async def test_others_have_a_dead_ones_deliveries_after_a_lease(
+    server: NatsServer, lease_s: float, held_s: float
+) -> None:
+    """The server looks for them a second after they are due."""
+    async with opened_queue(server.url, lease_s=lease_s) as queue:
+        await queue.publish([entry(1)])
+        async with administered(server.url) as jetstream:
+            info = await jetstream.consumer_info(NAME, "warning")
+    assert info.config.ack_wait == held_s
+
+
 async def test_a_dead_consumers_deliveries_go_to_another(server: NatsServer) -> None:
     async with opened_queue(server.url, lease_s=0.5) as dead:
         await dead.publish(entries(3))

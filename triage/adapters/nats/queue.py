@@ -14,7 +14,7 @@ from triage.adapters.nats.delivered import Delivered
 from triage.adapters.nats.exchange import ACK, IN_PROGRESS, NAK, UNANSWERED, Pull, Request, is_gone
 from triage.adapters.nats.jetstream import WRONG_LAST_SEQUENCE, Gone, JetStream, Refused
 from triage.adapters.nats.leases import Leases
-from triage.adapters.nats.queue_setup import QueueSetup
+from triage.adapters.nats.queue_setup import QueueSetup, held_s
 from triage.adapters.nats.weaknesses import weaknesses
 from triage.adapters.nats.wire import Wire
 from triage.errors import QueueError
@@ -33,7 +33,8 @@ _ONLY_WHEN_EMPTY = {"Nats-Expected-Last-Subject-Sequence": "0"}
 class NatsQueue:
     """Everything on the server is made when it is missing, and named after `name`.
 
-    A lease is `lease_s` long, and kept by the server; its end is known here as well (`Leases`).
+    A lease is `lease_s` long, or up to a second less (`held_s`), and kept by the server; its end is
+    known here as well (`Leases`).
     After a crash the server may hand out what is still held: whoever decides first wins.
 
     Raises ConfigError for a URL that cannot be used, or when the library is missing. Belongs to
@@ -42,8 +43,8 @@ class NatsQueue:
 
     def __init__(self, *, url: str, name: str, lease_s: float, clock: Clock) -> None:
         # What a stream may not be called, and a subject would be divided at.
-        self._setup = QueueSetup(name=name.replace(".", "_"), lease_s=lease_s)
-        self._leases = Leases(lease_s=lease_s, clock=clock)
+        self._setup = QueueSetup(name=name.replace(".", "_"), lease_s=held_s(lease_s))
+        self._leases = Leases(lease_s=held_s(lease_s), clock=clock)
         self._connection = Connection(
             url, name=name, prepare=self._prepare, wake=f"{self._setup.name}.wake"
         )

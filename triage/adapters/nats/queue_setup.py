@@ -18,6 +18,15 @@ from triage.model.alert import PRIORITY_NAMES
 _RETENTION = "workqueue"
 _LOOKS = 3
 
+TIMER_S = 1.0
+"""What nats-server adds to the time until it looks again for deliveries that were not acked."""
+
+
+def held_s(lease_s: float) -> float:
+    """For how long a delivery is held, so that others have it after `lease_s`, and not a second
+    later."""
+    return max(lease_s / 2, lease_s - TIMER_S)
+
 
 class QueueSetup:
     """`name` is the stream's. `forgot` is set when memory was lost."""
