@@ -69,45 +69,34 @@ def faults(controller: Controller, replicas: Sequence[Replica], drops: int) -> d
 
 
 def recovered(held: Sequence[Recovery], options: Options) -> dict[str, Any]:
-    """Of the recoveries, the longest first. `max_recovery_s` is of those in which nothing but the
-    death happened."""
-    disturbed = [one for one in held if one.disturbed]
-    quiet = [one for one in held if not one.disturbed]
-    lost_again = [one for one in quiet if one.lost_again]
-    repeated = [one for one in quiet if one.repeated and not one.lost_again]
-    alone = [one for one in quiet if not (one.repeated or one.lost_again)]
-    longest = _longest(alone)
+    """Of the recoveries, the longest first. `max_recovery_s` is of those that no outage of a server
+    disturbed."""
+    alone = [one.recovery_s for one in held if not one.disturbed]
+    disturbed = [one.recovery_s for one in held if one.disturbed]
+    longest = max(alone, default=0.0)
     return {
-        "max_recovery_s": longest,
+        "max_recovery_s": round(longest, 3),
         "lease_s": options.lease_s,
         "recovered_in_time": longest <= options.lease_s + 2.0,
         "recoveries": len(alone),
-        "max_recovery_lost_again_s": _longest(lost_again),
-        "recoveries_lost_again": len(lost_again),
-        "max_recovery_repeated_s": _longest(repeated),
-        "recoveries_repeated": len(repeated),
-        "max_recovery_disturbed_s": _longest(disturbed),
+        "max_recovery_disturbed_s": round(max(disturbed, default=0.0), 3),
         "recoveries_disturbed": len(disturbed),
         "longest_recoveries": [
             {
                 "alert_id": one.alert_id,
                 "after": f"{one.death.kind} of replica-{one.death.replica}",
                 "disturbed": one.disturbed,
-                "lost_again": one.lost_again,
-                "repeated": one.repeated,
                 **{
                     name: round(getattr(one, name), 3)
                     for name in ("recovery_s", "waited_s", "dark_s", "queued_s")
                 },
             }
-            for some in (alone, repeated, lost_again, disturbed)
-            for one in some[:SHOWN_RECOVERIES]
+            for one in (
+                *[each for each in held if not each.disturbed][:SHOWN_RECOVERIES],
+                *[each for each in held if each.disturbed][:SHOWN_RECOVERIES],
+            )
         ],
     }
-
-
-def _longest(some: Sequence[Recovery]) -> float:
-    return round(max((one.recovery_s for one in some), default=0.0), 3)
 
 
 def kept_rows(rows: StoreRows) -> dict[str, Any]:

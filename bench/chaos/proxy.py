@@ -2,16 +2,14 @@
 
 Each link of a replica has one: with the senders, with PostgreSQL, with the broker. A cut that is
 asked for waits for the next bytes in its direction: so many of them pass, the rest does not, and
-both ends see the connection go. What a cut answer held is kept: a broker counts it as delivered,
-and `recovery` looks in it for the alerts that had to wait once more.
+both ends see the connection go.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
-from typing import NamedTuple, Self, cast
+from typing import Self, cast
 
 from bench.chaos.plan import Direction
 from bench.servers import HOST, free_port
@@ -19,22 +17,12 @@ from bench.servers import HOST, free_port
 BACKLOG = 512
 
 
-class LostAnswer(NamedTuple):
-    """`at` in seconds of `time.time`. `data` are the bytes that the cut kept back, and before them
-    as many as had passed of the same piece: an answer that came in part is lost as well."""
-
-    at: float
-    data: bytes
-
-
 class Proxy:
-    """Listens on `port`, the same over all its life. `drops` counts the cuts that happened, `lost`
-    has those in the direction of answers."""
+    """Listens on `port`, the same over all its life. `drops` counts the cuts that happened."""
 
     def __init__(self, target_port: int) -> None:
         self.port = free_port()
         self.drops = 0
-        self.lost: list[LostAnswer] = []
         self._target_port = target_port
         self._cuts: dict[Direction, deque[int]] = {one: deque() for one in Direction}
         self._links: set[_Link] = set()
@@ -101,8 +89,6 @@ class _Link:
         count = self.proxy.passing(origin.direction, len(data))
         other.write(data[:count])
         if count < len(data):
-            if origin.direction is Direction.ANSWER:
-                self.proxy.lost.append(LostAnswer(time.time(), data))
             origin.abort()
             other.close()  # after what was let through
 

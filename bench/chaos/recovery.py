@@ -14,12 +14,8 @@ within QUEUE_S before `end`: what an alert had to wait then that nothing had hap
 figure is what the lease, its expiry, the sweep and the second attempt cost, and compares with
 lease + 2 s.
 
-Three kinds are told apart, since more than a death is in them. A recovery is *disturbed* when a
-server was down or hung at any time of it: a broker that restarts may begin its leases anew. It is
-*lost again* when, within it, a cut connection swallowed an answer of the broker or the database
-that named the alert: to the broker it was delivered, nobody has it, and another lease must end. It
-is *repeated* when the alert had been in the hands of another that died before: it is suspected
-then, and tried a few at a time or alone (`triage/worker/turns.py`).
+A recovery is *disturbed* when a server was down or hung at any time of it: a broker that restarts
+may begin its leases anew, so such ones are told apart.
 
 What it cannot see: an alert that a replica had claimed and not yet asked a source for.
 """
@@ -30,7 +26,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.chaos.facts import AlertRow, Ask, Asks, DecisionRow
-from bench.chaos.proxy import LostAnswer
 
 QUEUE_S = 0.5
 
@@ -58,8 +53,6 @@ class Recovery:
     dark_s: float
     queued_s: float
     disturbed: bool
-    lost_again: bool
-    repeated: bool
 
 
 def recoveries(
@@ -70,12 +63,11 @@ def recoveries(
     *,
     dark: Spans,
     outages: Spans,
-    lost: Sequence[LostAnswer] = (),
 ) -> list[Recovery]:
     """The longest first. Alerts that were never decided are not among them: they are missing."""
     decided_at = {one.alert_id: one.decided_at for one in decisions}
     in_order = sorted(deaths, key=lambda death: death.at)
-    held: dict[str, list[tuple[Death, float, bool]]] = {}
+    held: dict[str, list[tuple[Death, float]]] = {}
     for alert_id, row in alerts.items():
         if alert_id in decided_at and row.entity in asks:
             spans = _held(in_order, asks[row.entity], decided_at[alert_id])
@@ -84,7 +76,7 @@ def recoveries(
     waits = _Waits(alerts, decided_at, leaving_out=held)
     found = []
     for alert_id, spans in held.items():
-        for death, end, repeated in spans:
+        for death, end in spans:
             dark_s = overlap(dark, death.at, end)
             queued_s = waits.least(alerts[alert_id].priority, death.at, end)
             found.append(
@@ -96,11 +88,6 @@ def recoveries(
                     dark_s=dark_s,
                     queued_s=queued_s,
                     disturbed=overlap(outages, death.at, end) > 0,
-                    lost_again=any(
-                        death.at < answer.at < end and alert_id.encode() in answer.data
-                        for answer in lost
-                    ),
-                    repeated=repeated,
                 )
             )
     return sorted(found, key=lambda one: one.recovery_s, reverse=True)
@@ -108,9 +95,8 @@ def recoveries(
 
 def _held(
     deaths: Sequence[Death], asks: Sequence[Ask], decided_at: float
-) -> list[tuple[Death, float, bool]]:
-    """The deaths at which the dead one held the alert, when each was made good, and whether the
-    alert had outlived another before."""
+) -> list[tuple[Death, float]]:
+    """The deaths at which the dead one held the alert, and when each was made good."""
     took = []
     for death in deaths:
         if not asks[0].at < death.at < decided_at:
@@ -118,7 +104,7 @@ def _held(
         last = max((ask for ask in asks if ask.at < death.at), key=lambda ask: ask.at)
         if last.replica == death.replica:
             took.append(death)
-    spans: list[tuple[Death, float, bool]] = []
+    spans = []
     for place, death in enumerate(took):
         end = decided_at
         if place + 1 < len(took):
@@ -126,7 +112,7 @@ def _held(
             end = min((ask.at for ask in asks if ask.at > death.at), default=decided_at)
             if end > took[place + 1].at:
                 continue  # the same hands died twice (stopped, then killed): the second has it
-        spans.append((death, end, bool(spans)))
+        spans.append((death, end))
     return spans
 
 

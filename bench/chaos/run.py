@@ -214,12 +214,6 @@ def _ended(
         rows.decisions,
         dark=darkness(readiness.said, options.replicas, outages),
         outages=outages,
-        lost=[
-            one
-            for name, link in world.links.items()
-            if not name.startswith("sender")
-            for one in link.lost
-        ],
     )
     plan = [controller.done.get(n, fault.document()) for n, fault in enumerate(controller.plan)]
     figures = {

@@ -68,7 +68,6 @@ async def test_an_answer_is_cut_after_so_many_bytes() -> None:
         assert b"".join(got) == b"hello"
         assert await exchanged(proxy, b"again") == b"again"
         assert proxy.drops == 1
-        assert [one.data for one in proxy.lost] == [b"hello"]
 
 
 async def test_a_request_is_cut_after_so_many_bytes() -> None:
@@ -78,7 +77,6 @@ async def test_a_request_is_cut_after_so_many_bytes() -> None:
         assert b"".join(got) in (b"", b"he")
         assert await exchanged(proxy, b"again") == b"again"
         assert proxy.drops == 1
-        assert proxy.lost == []
 
 
 async def test_a_cut_waits_for_its_bytes() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from bench.chaos.facts import AlertRow, Ask, DecisionRow
-from bench.chaos.proxy import LostAnswer
 from bench.chaos.recovery import Death, Recovery, overlap, recoveries
 from tests.unit.bench_chaos.chaos_facts import alert, decision
 
@@ -27,15 +26,12 @@ def measured(
     *,
     dark: Sequence[tuple[float, float]] = (),
     outages: Sequence[tuple[float, float]] = (),
-    lost: Sequence[LostAnswer] = (),
     others: Sequence[tuple[AlertRow, DecisionRow]] = (),
 ) -> list[Recovery]:
     """Of alert `a`, accepted at 1."""
     rows = {"a": alert("a", accepted_at=1.0), **{row.alert_id: row for row, _ in others}}
     decisions = [decision("a", decided_at=decided_at), *(one for _, one in others)]
-    return recoveries(
-        deaths, {"a": list(asks)}, rows, decisions, dark=dark, outages=outages, lost=lost
-    )
+    return recoveries(deaths, {"a": list(asks)}, rows, decisions, dark=dark, outages=outages)
 
 
 def test_from_the_death_to_the_decision() -> None:
@@ -66,16 +62,13 @@ def test_two_deaths_in_a_row_each_have_their_own_part() -> None:
         [ask(9, 0), ask(13, 1), ask(24, 2)],
         decided_at=25,
     )
-    assert {(one.death.replica, one.waited_s, one.repeated) for one in spans} == {
-        (0, 3.0, False),
-        (1, 5.0, True),
-    }
+    assert {(one.death.replica, one.waited_s) for one in spans} == {(0, 3.0), (1, 5.0)}
 
 
 def test_hands_that_were_stopped_and_then_killed_count_once() -> None:
     stopped, killed = death(10, kind="stop"), death(12)
     (one,) = measured([stopped, killed], [ask(9, 0), ask(16, 1)], decided_at=17)
-    assert (one.death.kind, one.waited_s, one.repeated) == ("kill", 5.0, False)
+    assert (one.death.kind, one.waited_s) == ("kill", 5.0)
 
 
 def test_time_without_any_replica_does_not_count() -> None:
@@ -135,20 +128,3 @@ def test_the_longest_comes_first() -> None:
 def test_overlap() -> None:
     assert overlap([(0, 2), (3, 5), (9, 10)], 1, 4) == 2
     assert overlap([(0, 2)], 2, 4) == 0
-
-
-@pytest.mark.parametrize(
-    ("at", "data", "lost_again"),
-    [
-        (12, b"HMSG wk.a 1", True),
-        (12, b"HMSG wk.b 1", False),
-        (9, b"HMSG wk.a 1", False),
-        (15, b"HMSG wk.a 1", False),
-    ],
-    ids=["its own", "another's", "before the death", "after the decision"],
-)
-def test_an_answer_that_a_cut_swallowed(at: float, data: bytes, lost_again: bool) -> None:
-    (one,) = measured(
-        [death(10)], [ask(9, 0), ask(13, 1)], decided_at=14, lost=[LostAnswer(at, data)]
-    )
-    assert one.lost_again is lost_again
