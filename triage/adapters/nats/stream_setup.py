@@ -72,9 +72,8 @@ class StreamSetup:
         if self._silent < SILENT:
             return
         self._silent = 0
-        info = await server.stream(self.stream)
         consumer = await server.consumer(self.stream, self.group)
-        if info is None or consumer is None:
+        if consumer is None:
             return  # as the next pull will find
         waiting, held = consumer["num_pending"], consumer["num_ack_pending"]
         # Whatever anybody received or settled in the meantime changes one of these.
@@ -82,7 +81,9 @@ class StreamSetup:
         if not (waiting or held) or looked != self._looked:
             self._looked, self._since = looked, now
         elif waiting or now - self._since > self._lease_s + LONGEST_DELAY_S:
-            self._entered(info, await self._restart(server, info, consumer))
+            info = await server.stream(self.stream)
+            if info is not None:
+                self._entered(info, await self._restart(server, info, consumer))
 
     def gave(self, newest: datetime) -> None:
         """A pull gave something; `newest` is when the last of it had been entered."""
