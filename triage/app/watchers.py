@@ -17,7 +17,7 @@ from triage.fallback.masking import Mask
 from triage.ports import Clock
 from triage.telemetry.metrics import Metrics
 from triage.trial.limits import TrialLimits
-from triage.trial.model import Ease, Trials
+from triage.trial.model import Ease, Trials, at_once
 from triage.watching.shadow import Shadows
 from triage.worker.worker import Watcher
 
@@ -101,7 +101,7 @@ async def shadow_trials(
     *,
     answer_bytes: int = ANSWER_BYTES,
     mask: Mask | None = None,
-    ease: Ease | None = None,
+    ease: Ease = at_once,
 ) -> AsyncIterator[Trials]:
     """A sandbox of one worker process, that lets everything else go first. Closed at the end.
     `answer_bytes` is the most that an answer may have had that was recorded; `ease` is awaited

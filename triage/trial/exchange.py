@@ -51,7 +51,7 @@ class Shared(NamedTuple):
     limits: TrialLimits
     mask: Mask
     monotonic: Callable[[], float]
-    ease: Ease | None = None
+    ease: Ease
     """Awaited before each step of the host's, on nobody's time."""
 
 
@@ -174,8 +174,7 @@ class Exchange:
         """Raises nothing; cancelled, it passes that on. Called by our own code in the sandbox."""
         self._stop_clock()
         self._waiting += 1
-        if self._shared.ease is not None:
-            await self._shared.ease()
+        await self._shared.ease()
         try:
             reply = await self._reply(step, said)
         except Exception as fault:  # noqa: BLE001 - raised by whoever drives the run

@@ -17,6 +17,10 @@ Ease = Callable[[], Awaitable[None]]
 """Awaited by what can wait, so that alerts come first. Raises nothing."""
 
 
+async def at_once() -> None:
+    """For what nobody has to come before."""
+
+
 class Candidate(NamedTuple):
     """A tool's source as text. `sources` are those the node declares: asking any other is a
     failure."""

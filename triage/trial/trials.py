@@ -16,7 +16,7 @@ from triage.ports import Sandbox, SandboxError, SandboxSession
 from triage.trial import outcome
 from triage.trial.exchange import SPOILING, Exchange, Shared
 from triage.trial.limits import TrialLimits
-from triage.trial.model import FAILED, Answers, Candidate, Ease, Setting, Tried
+from triage.trial.model import FAILED, Answers, Candidate, Ease, Setting, Tried, at_once
 from triage.trial.source import source_of
 
 FILE = "serving.py.txt"
@@ -51,7 +51,7 @@ class SandboxTrials:
         limits: TrialLimits,
         monotonic: Callable[[], float],
         mask: Mask | None = None,
-        ease: Ease | None = None,
+        ease: Ease = at_once,
     ) -> None:
         self._sandbox = sandbox
         self._limits = limits

@@ -21,7 +21,7 @@ from triage.model.alert import Alert
 from triage.model.decision import NodeId
 from triage.ports import Clock, Compared, Comparison, ShadowLog
 from triage.telemetry.shadow_metrics import ShadowMetrics
-from triage.trial.model import Answers, Candidate, Ease, Setting, Trials
+from triage.trial.model import Answers, Candidate, Ease, Setting, Trials, at_once
 from triage.watching.committed import Committed, PinnedSites
 from triage.watching.shadow_compare import (
     Due,
@@ -62,10 +62,6 @@ class _Run(NamedTuple):
     answers: Answers
 
 
-async def _at_once() -> None:
-    pass
-
-
 class Shadows:
     """`offer` is for whoever decided; `run` does the work, until `stop`.
 
@@ -86,7 +82,7 @@ class Shadows:
         workers: int = 1,
         max_waiting: int = 256,
         linger_s: float = LINGER_S,
-        ease: Ease = _at_once,
+        ease: Ease = at_once,
     ) -> None:
         """`tools` are those in shadow now. `trials` opens what runs them, for each of the
         `workers` its own, when there is something to run. That waits `linger_s` for more. `ease` is

@@ -18,7 +18,7 @@ from triage.model.site import Site
 from triage.model.verdict import Verdict
 from triage.trial.in_process import ApprovedTrials
 from triage.trial.limits import TrialLimits
-from triage.trial.model import Answers, Candidate, Ease, Setting, Tried
+from triage.trial.model import Answers, Candidate, Ease, Setting, Tried, at_once
 from triage.trial.trials import SandboxTrials
 
 NODE = NodeId("obs_depth")
@@ -138,7 +138,7 @@ async def in_sandbox(
     *,
     sandbox: SandboxLimits = SANDBOX,
     monotonic: Callable[[], float] = clock,
-    ease: Ease | None = None,
+    ease: Ease = at_once,
 ) -> AsyncIterator[SandboxTrials]:
     monty = MontySandbox(sandbox, wait_s=60.0)
     await monty.open()

@@ -31,7 +31,7 @@ from triage.model.query import encode_answer
 from triage.model.verdict import Clause
 from triage.ports import Compared, Comparison, ComparisonPage, Pair, Tally
 from triage.telemetry.metrics import Metrics
-from triage.trial.model import FAILED, Answers, Candidate, Ease, Setting, Told, Tried
+from triage.trial.model import FAILED, Answers, Candidate, Ease, Setting, Told, Tried, at_once
 from triage.watching.shadow import Shadows
 
 LIMIT = 10.0
@@ -157,7 +157,7 @@ class Bench:
     workers: int = 1
     max_waiting: int = 256
     linger_s: float = 0.0
-    ease: Ease | None = None
+    ease: Ease = at_once
 
     def shadows(self) -> Shadows:
         return Shadows(
@@ -169,7 +169,7 @@ class Bench:
             workers=self.workers,
             max_waiting=self.max_waiting,
             linger_s=self.linger_s,
-            **({"ease": self.ease} if self.ease is not None else {}),
+            ease=self.ease,
         )
 
     def put(self, *those: ShadowTool) -> None:
