@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bench.fallback.options import ContextTokens, LlmUrl, ReplyTokens, TimeoutS, named
+from bench.fallback.options import ContextTokens, LlmUrl, ReplyTokens, named
 from bench.saying import JsonFile, Sealed, counting, say, show, write
 
 
@@ -25,7 +25,12 @@ def make_command(
     llm_url: LlmUrl = "",
     model: Annotated[str, typer.Option(help="The model's name at --llm-url.")] = "",
     sample: Annotated[int, typer.Option(min=1, help="With --llm-url: how many nodes.")] = 10,
-    timeout_s: TimeoutS = 600.0,
+    timeout_s: Annotated[
+        float, typer.Option(min=1.0, help="With --llm-url: seconds for one request.")
+    ] = 600.0,
+    agent_s: Annotated[
+        float, typer.Option(min=1.0, help="With --llm-url: seconds for an agent on one case.")
+    ] = 600.0,
     reply_tokens: ReplyTokens = 2_000,
     context_tokens: ContextTokens = 8_192,
 ) -> None:
@@ -34,7 +39,8 @@ def make_command(
     Ends with 1 when a node does not come to 99.9 % of its held-out cases, an ablation is not
     visibly worse, or repairs improve what ignores the failing cases.
 
-    With --llm-url a sample of nodes is put to that model instead, which fails nothing.
+    With --llm-url a sample of nodes is put to that model instead, which fails nothing; the
+    JSON file then has what there is after each node.
     """
     from bench.make import measuring, real_model
     from bench.make.nodes import MakeOptions
@@ -51,13 +57,25 @@ def make_command(
     wanted = [name.strip() for name in nodes.split(",") if name.strip()] or None
     with counting("nodes") as count:
         if llm_url:
-            named_model = Model(llm_url, named(model), context_tokens, reply_tokens, timeout_s)
-            figures = real_model.try_model(
-                plan, named_model, sample=sample, nodes=wanted, progress=count, say=say
+            named_model = Model(
+                llm_url,
+                named(model),
+                context_tokens,
+                reply_tokens,
+                timeout_s=timeout_s,
+                agent_s=agent_s,
+            )
+            figures: dict[str, Any] = {}
+
+            def keep(so_far: dict[str, Any]) -> None:
+                figures.update(so_far)
+                write({"real_model": so_far}, json_file)
+
+            real_model.try_model(
+                plan, named_model, keep=keep, sample=sample, nodes=wanted, progress=count, say=say
             )
             shown = {name: value for name, value in figures.items() if name != "by_node"}
             show("make, a real model", shown, None)
-            write({"real_model": figures}, json_file)
             return
         figures = measuring.measure(plan, nodes=wanted, processes=2, progress=count)
     show("make", measuring.summary(figures), None)

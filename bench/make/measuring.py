@@ -138,7 +138,7 @@ async def _batch(plan: Plan, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
             AuthorEndpoint(Path(name) / FULL, bugs) as author,
             AuthorEndpoint(Path(name) / IGNORING, bugs, ignores_mismatches=True) as ignoring,
         ):
-            models = {FULL: _model(author), IGNORING: _model(ignoring)}
+            models = {FULL: model_of(author), IGNORING: model_of(ignoring)}
             async with workshop(sources, models, collecting=[FULL]) as shop:
                 for cases in prepared:
                     made = await make_node(NodeMaker(shop, cases, plan.options), models)
@@ -151,7 +151,7 @@ async def _batch(plan: Plan, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _model(endpoint: AuthorEndpoint) -> Model:
+def model_of(endpoint: AuthorEndpoint) -> Model:
     return Model(endpoint.llm_url, endpoint.model, CONTEXT_TOKENS, REPLY_TOKENS)
 
 

@@ -2,7 +2,7 @@
 
 The same pipeline with traces and repairs, on fewer training cases where they are to be fewer.
 Held-out cases are all of them. What passes every gate could be registered, and is counted; nothing
-is.
+is. A node takes minutes, so what there is so far is handed over after each.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -26,6 +26,9 @@ from triage.model.decision import NodeId
 from triage.sop.load import load_sop
 
 SAMPLE = 10
+
+Keep = Callable[[dict[str, Any]], None]
+"""Is given the figures of the nodes so far."""
 
 
 def sampled(nodes: Collection[str], most: int) -> list[str]:
@@ -46,20 +49,21 @@ def try_model(
     plan: Plan,
     model: Model,
     *,
+    keep: Keep,
     sample: int = SAMPLE,
     nodes: Collection[str] | None = None,
     progress: Progress = unseen,
     say: Say = silent,
-) -> dict[str, Any]:
+) -> None:
     """`nodes` in place of a sample. Raises as `measuring.measure`."""
     sop = load_sop(SOP)
     wanted = sampled(sop.nodes, sample) if nodes is None else sorted(nodes)
-    return asyncio.run(_tried(plan, model, wanted, progress, say))
+    asyncio.run(_try(plan, model, wanted, keep, progress, say))
 
 
-async def _tried(
-    plan: Plan, model: Model, wanted: list[str], progress: Progress, say: Say
-) -> dict[str, Any]:
+async def _try(
+    plan: Plan, model: Model, wanted: list[str], keep: Keep, progress: Progress, say: Say
+) -> None:
     began = time.perf_counter()
     files = dock_files(plan.seed, plan.extent, plan.folder)
     store = CaseStore(files.world, plan.extent, plan.folder)
@@ -87,7 +91,17 @@ async def _tried(
                 "replies": Counter(one.step for one in run.made.transcript),
                 "verdicts_of_agents": [trace.verdict for trace in run.made.traces],
             }
+            keep(_figures(plan, model, found, refused, time.perf_counter() - began))
             progress(len(found), len(wanted))
+
+
+def _figures(
+    plan: Plan,
+    model: Model,
+    found: Mapping[str, dict[str, Any]],
+    refused: Counter[str],
+    seconds: float,
+) -> dict[str, Any]:
     rows = list(found.values())
     return {
         "model": model.name,
@@ -97,7 +111,7 @@ async def _tried(
         "heldout_pass_rate": _mean(rows, "heldout_pass_rate"),
         "rounds_mean": _mean(rows, "rounds"),
         "tokens": sum(row["tokens"] for row in rows),
-        "seconds": round(time.perf_counter() - began, 1),
+        "seconds": round(seconds, 1),
         "gates_refused_by": dict(refused.most_common()),
         "could_be_registered": sorted(
             node for node, row in found.items() if row["could_be_registered"]
@@ -107,6 +121,9 @@ async def _tried(
         "heldout_cases_a_node": plan.heldout_cases or "all",
         "gate_cases_a_part": plan.options.gate_cases or "all",
         "context_tokens": model.context_tokens,
+        "reply_tokens": model.reply_tokens,
+        "request_timeout_s": model.timeout_s,
+        "agent_timeout_s": model.agent_s,
         "by_node": found,
     }
 

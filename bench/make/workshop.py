@@ -44,13 +44,15 @@ MASK = Mask((), ())
 
 
 class Model(NamedTuple):
-    """An endpoint. `context_tokens` is its window, `reply_tokens` of which a reply may take."""
+    """An endpoint. `context_tokens` is its window, `reply_tokens` of which a reply may take.
+    `timeout_s` is for one request, `agent_s` for an agent on one training case."""
 
     llm_url: str
     name: str
     context_tokens: int
     reply_tokens: int
     timeout_s: float = PATIENCE_S
+    agent_s: float = PATIENCE_S
 
     @property
     def limits(self) -> ModelLimits:
@@ -163,7 +165,7 @@ async def workshop(
             agents = section(
                 model.llm_url,
                 model.name,
-                timeout_s=model.timeout_s,
+                timeout_s=model.agent_s,
                 max_reply_tokens=min(model.reply_tokens, model.context_tokens // 2),
                 context_tokens=model.context_tokens,
                 max_tokens=8 * model.context_tokens,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from bench.annotator.cases import Case, CaseMaker
 from bench.annotator.settings import load_settings
 from bench.dock import DockFiles
-from bench.make import measuring
+from bench.make import measuring, real_model
+from bench.make.endpoint_process import AuthorEndpoint
 from bench.make.nodes import ABLATIONS, MakeOptions
 from bench.world.world import Extent, World
 from tests.dock import EXTENT, SEED, small_dock
@@ -35,6 +39,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> DockFiles:
 @pytest.fixture
 def plan(files: DockFiles, monkeypatch: pytest.MonkeyPatch) -> measuring.Plan:
     monkeypatch.setattr(measuring, "CaseStore", FewCases)
+    monkeypatch.setattr(real_model, "CaseStore", FewCases)
     return measuring.Plan(
         seed=SEED,
         extent=EXTENT,
@@ -77,3 +82,18 @@ def test_all_runs_of_two_nodes(plan: measuring.Plan) -> None:
 def test_a_node_that_there_is_not(plan: measuring.Plan) -> None:
     with pytest.raises(ValueError, match="no node rc_moon_full"):
         measuring.measure(plan, nodes=["rc_moon_full"])
+
+
+@pytest.mark.timeout(300)
+def test_a_model_by_its_address_is_told_of_after_each_node(
+    plan: measuring.Plan, tmp_path: Path
+) -> None:
+    told: list[dict[str, Any]] = []
+    with AuthorEndpoint(tmp_path, {node: () for node in NODES}) as author:
+        real_model.try_model(plan, measuring.model_of(author), nodes=NODES, keep=told.append)
+    assert [figures["sampled"] for figures in told] == [1, 2]
+    assert told[1]["by_node"].keys() > told[0]["by_node"].keys()
+    assert told[1]["seconds"] >= told[0]["seconds"] > 0
+    assert told[1]["pass_at_1"] == told[1]["heldout_pass_rate"] == 1
+    assert told[1]["could_be_registered"] == list(NODES)
+    assert told[1]["registered"] == []
