@@ -31,7 +31,8 @@ def shadow_command(
     rate: Annotated[float, typer.Option(min=1, help="Alerts a second, in an open loop.")] = 20.0,
     seconds: Annotated[float, typer.Option(min=1, help="Length of a half.")] = 15.0,
     shadows: Annotated[
-        int, typer.Option(min=1, max=6, help="How many of six nodes have a shadow.")
+        int,
+        typer.Option(min=0, max=6, help="How many of six nodes have a shadow. With 0: the noise."),
     ] = 2,
 ) -> None:
     """What versions in shadow report, and what they cost the alerts beside them.

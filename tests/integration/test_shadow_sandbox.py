@@ -79,9 +79,9 @@ async def test_what_a_shadow_does_is_its_own_failure() -> None:
 
 async def test_without_a_sandbox_there_is_a_word_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MontySandbox, "_start", _cannot_start)
-    async with shadow_trials(SystemClock()) as trials:
-        with pytest.raises(SandboxFailed, match="cannot start"):
-            await trials.run(candidate(), [(SETTING, recorded(5))])
+    with pytest.raises(SandboxFailed, match="cannot start"):
+        async with shadow_trials(SystemClock()):
+            pass
 
 
 def _cannot_start(_: MontySandbox) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from triage.app.settings import Settings
 from triage.app.sources import open_sources
-from triage.app.trial_parts import asked_by, candidate_of, sandbox_trials
+from triage.app.trial_parts import asked_by, candidate_of, room_for, sandbox_trials
 from triage.clock import SystemClock
 from triage.errors import ConfigError, Finding, InvalidFiles
 from triage.library.manifest import ManifestVersion, source_path
@@ -58,7 +58,7 @@ class Approval:
         candidate = await asyncio.to_thread(candidate_of, root, self.sop, self.node, self.entry)
         declared = asked_by(self.settings, self.sop, self.node)
         clock = SystemClock()
-        async with sandbox_trials(declared, clock) as trials:
+        async with sandbox_trials(clock, room_for(declared)) as trials:
             recorded = CaseSettings(sites, {}, monotonic=clock.monotonic)
             first = await agreement(
                 candidate, [_tested(case, recorded) for case in cases], trials, progress=progress

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from triage.app.settings import Settings
-from triage.app.trial_parts import asked_by, candidate_of, live_answers, sandbox_trials
+from triage.app.trial_parts import asked_by, candidate_of, live_answers, room_for, sandbox_trials
 from triage.fallback.masking import Mask
 from triage.maker.from_gap import Answered, GapMaterial, case_settings, close_answered_gap
 from triage.trial.model import Answers, Trials
@@ -52,7 +52,7 @@ async def close_gap_of(
             close=close,
         )
 
-    async with sandbox_trials(declared, clock, mask=mask) as trials:
+    async with sandbox_trials(clock, room_for(declared), mask=mask) as trials:
         found = await attempt(trials, None)
         if not found.unrecorded:
             return found

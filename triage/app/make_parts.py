@@ -18,7 +18,7 @@ from triage.app.fallback_section import FallbackSection
 from triage.app.sections import AnySource
 from triage.app.settings import Settings
 from triage.app.sources import open_sources
-from triage.app.trial_parts import asked_by, candidate_of, sandbox_trials
+from triage.app.trial_parts import asked_by, candidate_of, room_for, sandbox_trials
 from triage.errors import ConfigError, SandboxFailed
 from triage.fallback.masking import Mask
 from triage.library.files import Unreadable
@@ -96,7 +96,7 @@ async def opened(
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(_endpoint(bench, clock))
         trials = await stack.enter_async_context(
-            sandbox_trials(declared, clock, mask=mask, workers=WORKERS)
+            sandbox_trials(clock, room_for(declared), mask=mask, workers=WORKERS)
         )
         sources = await stack.enter_async_context(
             open_sources(declared, clock, metrics=metrics, fallback=section)

@@ -19,7 +19,7 @@ from triage.ports import Clock
 from triage.sop.procedure import Sop
 from triage.trial.answers import LiveAnswers
 from triage.trial.limits import TrialLimits
-from triage.trial.model import Answers, Candidate, Trials
+from triage.trial.model import Answers, Candidate, Ease, Trials, at_once
 
 LIVE_S = 30.0  # seconds one live query may take
 
@@ -49,28 +49,42 @@ def most_bytes(declared: Mapping[str, AnySource]) -> int:
     )
 
 
+def room_for(declared: Mapping[str, AnySource]) -> TrialLimits:
+    """The usual limits, for answers as large as those that are declared may give."""
+    return TrialLimits(answer_bytes=most_bytes(declared))
+
+
 @asynccontextmanager
 async def sandbox_trials(
-    declared: Mapping[str, AnySource], clock: Clock, *, mask: Mask | None = None, workers: int = 1
+    clock: Clock,
+    limits: TrialLimits | None = None,
+    *,
+    mask: Mask | None = None,
+    workers: int = 1,
+    nice: int = 0,
+    ease: Ease = at_once,
 ) -> AsyncIterator[Trials]:
-    """On answers as large as those that are `declared` may give. Raises SandboxFailed."""
+    """In a sandbox of `workers` processes, `nice` as `SandboxLimits` has it, that is closed at the
+    end. `ease` is awaited before each thing that is done here for it. Raises SandboxFailed."""
     # The interpreter's library costs 20 MB, which other commands need not pay.
     from triage.adapters.sandbox import MontySandbox, SandboxLimits
     from triage.trial.trials import SandboxTrials
 
-    answer_bytes = most_bytes(declared)
-    # An answer is a little longer as the sandbox spells it.
-    sandbox = MontySandbox(SandboxLimits(workers=workers, result_bytes=2 * answer_bytes))
+    limits = limits or TrialLimits()
+    sandbox = MontySandbox(
+        SandboxLimits(
+            workers=workers,
+            nice=nice,
+            feed_s=limits.load_s + limits.run_s + limits.evaluate_s,
+            # An answer is a little longer as the sandbox spells it.
+            result_bytes=2 * limits.answer_bytes,
+        )
+    )
     try:
         await sandbox.open()
         if sandbox.trouble:
             raise SandboxFailed(sandbox.trouble)
-        yield SandboxTrials(
-            sandbox,
-            limits=TrialLimits(answer_bytes=answer_bytes),
-            monotonic=clock.monotonic,
-            mask=mask,
-        )
+        yield SandboxTrials(sandbox, limits=limits, monotonic=clock.monotonic, mask=mask, ease=ease)
     finally:
         await sandbox.close()
 

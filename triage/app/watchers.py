@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from triage.adapters.store import Store
 from triage.app.current import Current
 from triage.app.settings import Settings
-from triage.app.trial_parts import most_bytes
+from triage.app.trial_parts import most_bytes, sandbox_trials
 from triage.app.watch import watching
 from triage.evaluation.judge import Marker
 from triage.fallback.masking import Mask
@@ -95,39 +95,14 @@ async def calm(is_deciding: Callable[[], bool]) -> None:
         await asyncio.sleep(EASE_S / EASES)
 
 
-@asynccontextmanager
-async def shadow_trials(
+def shadow_trials(
     clock: Clock,
     *,
     answer_bytes: int = ANSWER_BYTES,
     mask: Mask | None = None,
     ease: Ease = at_once,
-) -> AsyncIterator[Trials]:
-    """A sandbox of one worker process, that lets everything else go first. Closed at the end.
-    `answer_bytes` is the most that an answer may have had that was recorded; `ease` is awaited
-    before each thing that is done here for it."""
-    # The interpreter's library costs 20 MB, which a daemon without a shadow need not pay.
-    from triage.adapters.sandbox import MontySandbox, SandboxLimits
-    from triage.trial.trials import SandboxTrials
-
+) -> AbstractAsyncContextManager[Trials]:
+    """As `sandbox_trials`, in one that lets everything else go first. `answer_bytes` is the most
+    that an answer may have had that was recorded."""
     limits = TrialLimits(evaluate_s=EVALUATE_S, load_s=EVALUATE_S, answer_bytes=answer_bytes)
-    sandbox = MontySandbox(
-        SandboxLimits(
-            workers=1,
-            nice=SHADOW_NICE,
-            feed_s=limits.run_s + 2 * EVALUATE_S,
-            # An answer is a little longer as the sandbox spells it.
-            result_bytes=2 * answer_bytes,
-        )
-    )
-    try:
-        await sandbox.open()
-        yield SandboxTrials(
-            sandbox,
-            limits=limits,
-            monotonic=clock.monotonic,
-            mask=mask,
-            ease=ease,
-        )
-    finally:
-        await sandbox.close()
+    return sandbox_trials(clock, limits, mask=mask, nice=SHADOW_NICE, ease=ease)

@@ -33,8 +33,8 @@ from triage.watching.shadow_compare import (
 )
 from triage.watching.shadow_outgoing import Outgoing
 
-AT_ONCE = 32  # decisions whose shadows are run in one go: one session for all of a version's
-LINGER_S = 1.0  # for so many to come together: half of a session's time here is its begin
+AT_ONCE = 100  # decisions whose shadows are run in one go: one session for all of a version's
+LINGER_S = 5.0  # for so many to come together: a session's begin costs as much as ten comparisons
 FIRST_PAUSE_S = 1.0  # after trouble with the sandbox; doubled with each that follows
 LONGEST_PAUSE_S = 60.0
 IDLE_S = 300.0  # after which a sandbox that nothing came for is closed
@@ -209,7 +209,7 @@ class Shadows:
         self._busy += 1
         try:
             await self._compare(trials, some)
-            await self._outgoing.write()
+            await self._outgoing.write(self._ease)
         finally:
             self._busy -= 1
             if not self._waiting and not self._busy:

@@ -108,7 +108,7 @@ def answers_of(committed: Committed) -> DecisionAnswers:
 
 def compare(one: Due, tried: Tried, *, decision: Decision, at: datetime) -> Comparison:
     """Value and subject decide. What failed because of a source, not of itself, is no more than
-    unrecorded: the active one got its answers."""
+    unrecorded: the active one got its answers. Of what agrees nothing is told but that it does."""
     verdict = one.verdict
     other_clauses = False
     if tried.ok:
@@ -117,20 +117,24 @@ def compare(one: Due, tried: Tried, *, decision: Decision, at: datetime) -> Comp
         other_clauses = agrees and not same_clauses(tried.clauses, verdict.clauses)
     else:
         result = Compared.UNRECORDED if tried.failure in _SOURCES else Compared.FAILED
-    active_saw = [asked.answer_sha256 for asked in one.result.asked if asked.answer_sha256]
-    shadow_saw = [sha256_hex(told.body) for told in tried.asked if told.body]
-    return Comparison(
+    found = Comparison(
         pair=one.pair,
         result=result,
         alert_id=decision.alert_id,
         at=at,
         site=decision.site,
+        other_clauses=other_clauses,
+    )
+    if result is Compared.AGREES:
+        return found
+    active_saw = [asked.answer_sha256 for asked in one.result.asked if asked.answer_sha256]
+    shadow_saw = [sha256_hex(told.body) for told in tried.asked if told.body]
+    return found._replace(
         active=verdict_document(
             verdict.value.word, verdict.subject, verdict.explanation, verdict.clauses, active_saw
         ),
         shadow=_tried_document(tried, shadow_saw),
         evidence=tuple(dict.fromkeys([*active_saw, *shadow_saw])),
-        other_clauses=other_clauses,
     )
 
 

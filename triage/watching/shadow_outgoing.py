@@ -10,8 +10,10 @@ import structlog
 from triage.errors import StoreError
 from triage.model.alert import AlertId
 from triage.ports import Compared, Comparison, Pair, ShadowLog
+from triage.trial.model import Ease, at_once
 
-WRITTEN_AT_ONCE = 100  # some milliseconds of the store's one writer
+WRITTEN_AT_ONCE = 20  # about a millisecond of the store's one writer, that alerts wait for too
+DROPPED_AT_ONCE = 200  # likewise: they are only counted
 
 
 class _Dropped:
@@ -47,9 +49,12 @@ class Outgoing:
         dropped.last = one
         dropped.count += 1
 
-    async def write(self) -> None:
-        """All there is, unless the store fails: then what is left is for the next time."""
-        while some := self._take():
+    async def write(self, ease: Ease = at_once) -> None:
+        """All there is, unless the store fails: then what is left is for the next time. `ease` is
+        awaited before each part, so that alerts come first."""
+        while self._kept or self._dropped:
+            await ease()
+            some = self._take()
             try:
                 await self._log.compared(some)
             except StoreError as error:
@@ -59,9 +64,9 @@ class Outgoing:
 
     def _take(self) -> list[Comparison]:
         some = [self._kept.popleft() for _ in range(min(WRITTEN_AT_ONCE, len(self._kept)))]
+        room = DROPPED_AT_ONCE
         for pair in list(self._dropped):
-            room = WRITTEN_AT_ONCE - len(some)
-            if room <= 0:
+            if not room:
                 break
             dropped = self._dropped[pair]
             if dropped.count <= room:
@@ -69,6 +74,7 @@ class Outgoing:
             # The first and the last, for the times of the count, and as many as there were.
             taken = min(room, dropped.count)
             dropped.count -= taken
+            room -= taken
             some += [dropped.first] * (taken - 1) + [dropped.last]
         return some
 

@@ -60,7 +60,7 @@ async def test_alerts_come_first_between_any_two_decisions() -> None:
             shadows.offer(one, decided, around.snapshot)
         await shadows.settled()
     assert len(bench.log.written) == 3
-    assert eased == 2 * 3  # as they are made ready, and as they are compared
+    assert eased == 2 * 3 + 1  # as they are made ready, as they are compared, and to be written
 
 
 @on_virtual_time

@@ -9,7 +9,7 @@ from tests.unit.evaluation.virtual_time import on_virtual_time
 from tests.unit.watching.shadow_world import Log
 from triage.model.alert import AlertId
 from triage.ports import Compared
-from triage.watching.shadow_outgoing import WRITTEN_AT_ONCE, Outgoing
+from triage.watching.shadow_outgoing import DROPPED_AT_ONCE, WRITTEN_AT_ONCE, Outgoing
 
 LATER = timedelta(seconds=9)
 
@@ -36,20 +36,37 @@ async def test_many_are_written_some_at_a_time_in_order() -> None:
 async def test_what_was_dropped_is_told_as_often_as_it_was() -> None:
     log, one = Log(), comparison()
     outgoing = Outgoing(log, most=10)
-    for number in range(2 * WRITTEN_AT_ONCE):
+    count = 2 * DROPPED_AT_ONCE + 1
+    for number in range(count):
         outgoing.drop(pair(), AlertId(f"a{number}"), one.at + number * LATER)
     for _ in range(3):
         outgoing.drop(pair("other"), AlertId("x"), one.at)
     outgoing.keep(one)
     await outgoing.write()
     assert log.results() == {
-        "rc_logs": ["differs", *["dropped"] * 2 * WRITTEN_AT_ONCE],
+        "rc_logs": ["differs", *["dropped"] * count],
         "other": ["dropped"] * 3,
     }
     dropped = [one for one in log.written if one.result is Compared.DROPPED]
     times = [one.at for one in dropped if one.pair == pair()]
-    assert (min(times), max(times)) == (one.at, one.at + (2 * WRITTEN_AT_ONCE - 1) * LATER)
-    assert all(size <= WRITTEN_AT_ONCE for size in log.calls)
+    assert (min(times), max(times)) == (one.at, one.at + (count - 1) * LATER)
+    assert all(size <= WRITTEN_AT_ONCE + DROPPED_AT_ONCE for size in log.calls)
+
+
+@on_virtual_time
+async def test_alerts_come_before_each_part() -> None:
+    log = Log()
+    outgoing = Outgoing(log, most=10 * WRITTEN_AT_ONCE)
+    for number in range(2 * WRITTEN_AT_ONCE):
+        outgoing.keep(comparison(f"a{number}"))
+    written_before: list[int] = []
+
+    async def ease() -> None:
+        written_before.append(len(log.written))
+
+    await outgoing.write(ease)
+    assert written_before == [0, WRITTEN_AT_ONCE]
+    assert log.calls == [WRITTEN_AT_ONCE] * 2
 
 
 @on_virtual_time
