@@ -46,10 +46,10 @@ def test_time_that_is_over_is_not_less_than_none() -> None:
     assert (mine.left_s, mine.elapsed_s) == (0.0, 100.0)
 
 
-def test_a_token_is_four_bytes_until_the_endpoint_counts_more() -> None:
+def test_a_token_is_three_bytes_until_the_endpoint_counts_more() -> None:
     mine, _ = budget()
     before = mine.estimate(messages(4000))
-    assert 1000 <= before <= 1010
+    assert 1333 <= before <= 1343
     mine.charge(messages(4000), completion(500))
     assert mine.estimate(messages(4000)) == before, "an endpoint that counts less may do so once"
     mine.charge(messages(4000), completion(2 * before))
@@ -80,15 +80,15 @@ def test_a_reply_shrinks_to_what_is_left() -> None:
 
 def test_no_request_that_leaves_no_room_for_an_answer() -> None:
     mine, _ = budget(tokens=1000, reply_tokens=500)
-    size = 4 * (1000 - LEAST_REPLY_TOKENS)
+    size = 3 * (1000 - LEAST_REPLY_TOKENS)
     assert mine.reply_tokens(messages(size - 100)) >= LEAST_REPLY_TOKENS
     assert mine.reply_tokens(messages(size)) == 0
 
 
 def test_the_window_of_the_model_bounds_a_request_too() -> None:
     mine, _ = budget(tokens=100_000, context_tokens=3000, reply_tokens=2000)
-    assert mine.has_room(messages(3900))
-    assert not mine.has_room(messages(4100))
+    assert mine.has_room(messages(2900))
+    assert not mine.has_room(messages(3100))
     assert mine.reply_tokens(messages(8000)) < 1000
 
 

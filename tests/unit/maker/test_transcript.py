@@ -32,7 +32,7 @@ async def test_a_model_that_fails_adds_nothing() -> None:
 def test_bytes_count_until_the_endpoint_has_counted(text: str) -> None:
     messages = [ChatMessage("user", text)]
     assert not transcript(ScriptedModel()).fits(messages)
-    assert transcript(ScriptedModel()).fits([ChatMessage("user", text[:2_500])])
+    assert transcript(ScriptedModel()).fits([ChatMessage("user", text[:2_000])])
 
 
 async def test_an_endpoint_that_counts_more_makes_less_fit() -> None:
