@@ -89,7 +89,7 @@ def test_a_model_by_its_address_is_told_of_after_each_node(
     plan: measuring.Plan, tmp_path: Path
 ) -> None:
     told: list[dict[str, Any]] = []
-    with AuthorEndpoint(tmp_path, {node: () for node in NODES}) as author:
+    with AuthorEndpoint(tmp_path, dict.fromkeys(NODES, ())) as author:
         real_model.try_model(plan, measuring.model_of(author), nodes=NODES, keep=told.append)
     assert [figures["sampled"] for figures in told] == [1, 2]
     assert told[1]["by_node"].keys() > told[0]["by_node"].keys()

@@ -121,7 +121,7 @@ class Daemon:
                 clock=self._clock,
                 is_draining=lambda: self._draining,
                 marker=self._mark,
-                is_deciding=lambda: self._lanes.fast_in_use > 0,
+                is_busy=lambda: self._lanes.fast_in_use > 0 or store.is_writing,
             )
             worker = self._worker(store, queue, current, helper.fallback)
             self._senders = self._make_senders(store, stack)

@@ -25,7 +25,7 @@ SHADOW_NICE = 10  # of the sandbox that shadows run in: alerts come first
 EVALUATE_S = 10.0  # of one shadow on one decision: what comes last may wait long for a processor
 ANSWER_BYTES = TrialLimits().answer_bytes
 EASE_S, EASES = 0.05, 25
-"""For how long a shadow waits for alerts that are being decided, and in how many looks."""
+"""For how long a shadow waits for alerts that are under way, and in how many looks."""
 
 
 class Side(Watcher, Protocol):
@@ -47,14 +47,14 @@ def watchers(
     clock: Clock,
     is_draining: Callable[[], bool],
     marker: Marker,
-    is_deciding: Callable[[], bool],
+    is_busy: Callable[[], bool],
 ) -> Mapping[str, Side]:
     """By the name of its task. Those that are switched off are not there. `marker` is told while a
     tool's code runs."""
     sides: dict[str, Side] = {}
 
     async def ease() -> None:
-        await calm(is_deciding)
+        await calm(is_busy)
 
     if settings.shadow.enabled:
         sides["shadows"] = Shadows(
@@ -85,12 +85,12 @@ def watchers(
     return sides
 
 
-async def calm(is_deciding: Callable[[], bool]) -> None:
-    """Returns when no alert is being decided, after EASE_S at the latest: under a load without a
-    gap shadows go on, if slowly, and what does not fit is counted as dropped."""
+async def calm(is_busy: Callable[[], bool]) -> None:
+    """Returns when no alert is being accepted or decided, after EASE_S at the latest: under a load
+    without a gap shadows go on, if slowly, and what does not fit is counted as dropped."""
     await asyncio.sleep(0)
     for _ in range(EASES):
-        if not is_deciding():
+        if not is_busy():
             return
         await asyncio.sleep(EASE_S / EASES)
 

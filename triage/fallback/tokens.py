@@ -8,8 +8,8 @@ from math import ceil
 from triage.ports import ChatMessage
 
 BYTES_A_TOKEN = 3
-"""Of code and figures: a maker's prompt has 3.2 by Qwen2.5's tokenizer. Prose has four, and a window
-that the first request overruns is worse than one that it does not fill."""
+"""Of code and figures: a maker's prompt has 3.2 by Qwen2.5's tokenizer. Prose has four, but a first
+request that overruns its window is worse than one that does not fill it."""
 MESSAGE_TOKENS = 4  # what a chat template puts around each message
 
 

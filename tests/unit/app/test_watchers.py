@@ -14,12 +14,12 @@ BOUND_S = 30.0
 async def test_nobody_waits_while_nothing_is_decided() -> None:
     looks = 0
 
-    def is_deciding() -> bool:
+    def is_busy() -> bool:
         nonlocal looks
         looks += 1
         return False
 
-    await calm(is_deciding)
+    await calm(is_busy)
     assert looks == 1
 
 
@@ -27,13 +27,13 @@ async def test_nobody_waits_while_nothing_is_decided() -> None:
 async def test_a_decision_under_way_is_waited_for(busy: int) -> None:
     looks = 0
 
-    def is_deciding() -> bool:
+    def is_busy() -> bool:
         nonlocal looks
         looks += 1
         return looks <= busy
 
     async with asyncio.timeout(BOUND_S):
-        await calm(is_deciding)
+        await calm(is_busy)
     assert looks == busy + 1
 
 

@@ -140,6 +140,11 @@ class Store:
         return self._writer.trouble
 
     @property
+    def is_writing(self) -> bool:
+        """Whether a change is under way that somebody here asked for."""
+        return self._writer.under_way > 0
+
+    @property
     def is_shared(self) -> bool:
         """Whether other processes may serve from it at the same time."""
         return self._writer.database.shared

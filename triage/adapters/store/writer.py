@@ -75,11 +75,14 @@ class _Job:
 
 @dataclass(slots=True)
 class Writer:
-    """`trouble` is what kept the last batch from being committed, empty after one that was."""
+    """`trouble` is what kept the last batch from being committed, empty after one that was.
+    `under_way` are the operations that were submitted and have not ended; it belongs to the loop's
+    thread."""
 
     database: Database
     compiler: Compiler
     trouble: str = ""
+    under_way: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
     _jobs: queue.SimpleQueue[_Job | None] = field(default_factory=queue.SimpleQueue)
     _left: deque[_Job] = field(default_factory=deque)
@@ -133,7 +136,7 @@ class Writer:
         if self._closed or self._loop is None:
             raise StoreError(f"store {self.database.label} is not open for writing")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(_Job(operation=operation, durable=durable, future=future, then=then))
+        self._submit(_Job(operation=operation, durable=durable, future=future, then=then))
         return await future
 
     def send(self, operation: Operation[T], *, then: Callable[[T, bool], None]) -> None:
@@ -143,7 +146,11 @@ class Writer:
             return
         future: asyncio.Future[T] = self._loop.create_future()
         future.add_done_callback(lambda done: done.exception())
-        self._jobs.put(_Job(operation=operation, durable=False, future=future, then=then))
+        self._submit(_Job(operation=operation, durable=False, future=future, then=then))
+
+    def _submit(self, job: _Job) -> None:
+        self.under_way += 1
+        self._jobs.put(job)
 
     async def close(self) -> None:
         """Finish what was submitted, then let go of the database. Idempotent."""
@@ -305,8 +312,8 @@ class Writer:
 
     # --- the loop's thread --------------------------------------------------------------------
 
-    @staticmethod
-    def _tell(jobs: list[_Job]) -> None:
+    def _tell(self, jobs: list[_Job]) -> None:
+        self.under_way -= len(jobs)
         for job in jobs:
             wanted = not job.future.done()  # done already: its caller was cancelled
             if job.error is None and job.then is not None:
