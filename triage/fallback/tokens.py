@@ -7,27 +7,33 @@ from math import ceil
 
 from triage.ports import ChatMessage
 
-BYTES_A_TOKEN = 3
-"""Of code and figures: a maker's prompt has 3.2 by Qwen2.5's tokenizer. Prose has four, but a first
-request that overruns its window is worse than one that does not fill it."""
+BYTES_A_TOKEN = 4  # of prose
 MESSAGE_TOKENS = 4  # what a chat template puts around each message
+UNKNOWN = 4 / 3
+"""Times the tokens of prose. By Qwen2.5's tokenizer a token is 3.8 bytes of the maker's rules, and
+2.9 of a procedure in YAML; a first request that overruns its window is worse than one that leaves
+some of it empty."""
+LEAST = 0.6
+"""Of a text that was counted whole. Some servers count only what they had not seen before."""
 
 
 class TokenEstimate:
-    """Three bytes each until the endpoint counts more of them: then by the most it ever counted."""
+    """Three bytes each until the endpoint has counted: then by the most it ever counted."""
 
     def __init__(self) -> None:
-        self._density = 1.0
+        self._counted = 0.0
 
     def of(self, messages: Sequence[ChatMessage]) -> int:
-        return ceil(_plain(messages) * self._density)
+        return ceil(_prose(messages) * (self._counted or UNKNOWN))
 
     def learn(self, messages: Sequence[ChatMessage], counted: int) -> None:
         """`counted` is what the endpoint says that these messages were."""
-        self._density = max(self._density, counted / _plain(messages))
+        density = counted / _prose(messages)
+        if density >= LEAST:
+            self._counted = max(self._counted, density)
 
 
-def _plain(messages: Sequence[ChatMessage]) -> int:
+def _prose(messages: Sequence[ChatMessage]) -> int:
     """At least 1."""
     size = sum(len(message.content.encode(errors="replace")) for message in messages)
     return 1 + size // BYTES_A_TOKEN + MESSAGE_TOKENS * len(messages)
