@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import structlog
 from prometheus_client.core import Metric
 
 from triage.app.field_maps import field_maps
+from triage.app.garbage import undisturbed
 from triage.app.procedure import Loaded, load_procedure
 from triage.app.settings import Settings, restart_needed
 from triage.app.sources import SourcePool, close_source
@@ -32,8 +30,6 @@ from triage.telemetry import logs
 from triage.telemetry.metrics import Metrics
 from triage.telemetry.state_metrics import ToolMetrics, ToolRow
 
-SWITCH_S = 0.001  # seconds that a load may keep the interpreter from the event loop
-NEVER = 1 << 30
 NODES_AT_ONCE = 200  # new ones exposed in one go: about 5 ms
 
 
@@ -102,7 +98,7 @@ class Current:
         if self._files.linted is not None:
             self._memory.latest = Remembered(passed=linted.read(self._files.linted))
         known = self._memory.latest.passed
-        with _undisturbed():
+        with undisturbed():
             new, maps, shadows = await self._load(self.settings, ahead)
         self._maps, self._shadows = maps, shadows
         self._holder = SnapshotHolder(new, close_source)
@@ -113,7 +109,7 @@ class Current:
         what they have. Raises ConfigError, and then nothing has changed."""
         async with self._reloading:
             known = self._memory.latest.passed
-            with _undisturbed():
+            with undisturbed():
                 document = await self._reload()
             await self._remember_linted(known)
             return document
@@ -228,27 +224,6 @@ class Current:
             sop_version=loaded.sop.version,
             sop_sha256=loaded.sop.sha256,
         )
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """While thousands of objects are made that will stay, beside an event loop that must go on.
-
-    A full collection would stop every thread for 0.2 s with 4,400 tools loaded, at a time of its
-    own choosing, so there is none until they are made; then they are put out of its sight for
-    good. What a reload replaces is freed by its reference count, but for the few KB of each
-    changed tool, whose functions and globals hold each other.
-    """
-    young, middle, old = gc.get_threshold()
-    interval = sys.getswitchinterval()
-    gc.set_threshold(young, middle, NEVER)
-    sys.setswitchinterval(SWITCH_S)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(interval)
-        gc.freeze()
-        gc.set_threshold(young, middle, old)
 
 
 def _free(parts: list[Any]) -> None:

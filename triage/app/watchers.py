@@ -9,6 +9,7 @@ from typing import Protocol
 
 from triage.adapters.store import Store
 from triage.app.current import Current
+from triage.app.garbage import Garbage
 from triage.app.settings import Settings
 from triage.app.trial_parts import most_bytes, sandbox_trials
 from triage.app.watch import watching
@@ -51,11 +52,13 @@ def watchers(
 ) -> Mapping[str, Side]:
     """By the name of its task. Those that are switched off are not there. `marker` is told while a
     tool's code runs."""
-    sides: dict[str, Side] = {}
 
     async def ease() -> None:
         await calm(is_busy)
+        garbage.collect()
 
+    garbage = Garbage(is_busy=is_busy, ease=ease)
+    sides: dict[str, Side] = {"garbage": garbage}
     if settings.shadow.enabled:
         sides["shadows"] = Shadows(
             tools=lambda: current.shadows,

@@ -52,10 +52,10 @@ def serve(
     import uvloop
 
     from triage.app.daemon import serve as run
+    from triage.app.garbage import leave_to_gaps
     from triage.app.server import CannotListen
 
-    gc.freeze()
-    gc.enable()
+    leave_to_gaps()
     try:
         code = uvloop.run(run(config, override, settings, ahead))
     except CannotListen as error:

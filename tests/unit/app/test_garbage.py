@@ -1,0 +1,125 @@
+"""Garbage is looked for between alerts, and by the interpreter's own measure."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.unit.watching.shadow_world import decisions
+from triage.app import garbage
+from triage.app.garbage import ENOUGH, OFTEN, TOO_MANY, Garbage, leave_to_gaps
+from triage.trial.model import at_once
+
+BOUND_S = 30.0
+
+
+@dataclass(slots=True)
+class Interpreter:
+    """In place of `gc`: counts as it is told, and what it was asked to look through."""
+
+    counts: tuple[int, int, int] = (ENOUGH, 0, 0)
+    looked: list[int] = field(default_factory=list)
+    has_looked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def get_count(self) -> tuple[int, int, int]:
+        return self.counts
+
+    def collect(self, generation: int) -> None:
+        self.looked.append(generation)
+        self.counts = (0, *self.counts[1:])
+        self.has_looked.set()
+
+
+@pytest.fixture
+def interpreter(monkeypatch: pytest.MonkeyPatch) -> Interpreter:
+    made = Interpreter()
+    monkeypatch.setattr(garbage, "gc", made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("counts", "looked"),
+    [
+        ((0, 0, 0), []),
+        ((ENOUGH - 1, OFTEN + 1, OFTEN + 1), []),
+        ((ENOUGH, 0, 0), [0]),
+        ((ENOUGH, OFTEN, OFTEN + 1), [0]),
+        ((ENOUGH, OFTEN + 1, OFTEN), [1]),
+        ((ENOUGH, OFTEN + 1, OFTEN + 1), [2]),
+    ],
+)
+def test_as_much_is_looked_through_as_the_interpreter_would(
+    interpreter: Interpreter, counts: tuple[int, int, int], looked: list[int]
+) -> None:
+    interpreter.counts = counts
+    Garbage(is_busy=lambda: False, ease=at_once).collect()
+    assert interpreter.looked == looked
+
+
+def test_alerts_come_first(interpreter: Interpreter) -> None:
+    Garbage(is_busy=lambda: True, ease=at_once).collect()
+    assert interpreter.looked == []
+
+
+@asynccontextmanager
+async def running(one: Garbage) -> AsyncIterator[None]:
+    task = asyncio.create_task(one.run())
+    yield
+    one.stop()
+    async with asyncio.timeout(BOUND_S):
+        await task
+
+
+async def test_a_decision_is_followed_by_a_look_once_nothing_is_under_way(
+    interpreter: Interpreter,
+) -> None:
+    (made,) = await decisions(1)
+    calm, waited = asyncio.Event(), asyncio.Event()
+
+    async def ease() -> None:
+        waited.set()
+        await calm.wait()
+
+    one = Garbage(is_busy=lambda: not calm.is_set(), ease=ease)
+    async with asyncio.timeout(BOUND_S), running(one):
+        one.offer(made[0], made[1], made[2].snapshot)
+        await waited.wait()
+        assert interpreter.looked == []
+        calm.set()
+        await interpreter.has_looked.wait()
+    assert interpreter.looked == [0]
+
+
+async def test_nothing_is_waited_for_when_there_is_little(interpreter: Interpreter) -> None:
+    interpreter.counts = (ENOUGH - 1, 0, 0)
+    (made,) = await decisions(1)
+    eased = 0
+
+    async def ease() -> None:
+        nonlocal eased
+        eased += 1
+
+    one = Garbage(is_busy=lambda: False, ease=ease)
+    async with running(one):
+        one.offer(made[0], made[1], made[2].snapshot)
+        await asyncio.sleep(0)
+    assert (eased, interpreter.looked) == (0, [])
+
+
+def test_a_daemon_leaves_it_to_the_gaps() -> None:
+    before, was_enabled = gc.get_threshold(), gc.isenabled()
+    gc.disable()
+    try:
+        leave_to_gaps()
+        assert gc.isenabled()
+        assert gc.get_threshold()[0] == TOO_MANY
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.set_threshold(*before)
+        if not was_enabled:
+            gc.disable()
