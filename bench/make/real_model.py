@@ -124,7 +124,7 @@ def _figures(
         "reply_tokens": model.reply_tokens,
         "request_timeout_s": model.timeout_s,
         "agent_timeout_s": model.agent_s,
-        "by_node": found,
+        "by_node": dict(found),
     }
 
 

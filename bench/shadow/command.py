@@ -29,7 +29,7 @@ def shadow_command(
     ] = Part.both,
     pairs: Annotated[int, typer.Option(min=1, help="Of halves with shadows and without.")] = 10,
     rate: Annotated[float, typer.Option(min=1, help="Alerts a second, in an open loop.")] = 20.0,
-    seconds: Annotated[float, typer.Option(min=1, help="Length of a half.")] = 15.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Of a half, those that count.")] = 30.0,
     shadows: Annotated[
         int,
         typer.Option(min=0, max=6, help="How many of six nodes have a shadow. With 0: the noise."),

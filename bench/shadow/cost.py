@@ -7,7 +7,9 @@ and of each pair their ratio. What is reported is the median ratio of the pairs.
 pair alerts are sent at the same moments from its begin: which of them come close together makes
 more of a p99 than what is measured does.
 
-A half with shadows is over when they are compared, so that no half pays for the one before it.
+Shadows are compared up to five seconds later, so the alerts of the first six seconds of a half do
+not count: those that count all meet what came of some before them. A half with shadows is over when
+all are compared, so that no half pays for the one before it.
 """
 
 from __future__ import annotations
@@ -53,10 +55,13 @@ class CostFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`shadows` of the project's six nodes have one, each of which every alert reaches."""
+    """`shadows` of the project's six nodes have one, each of which every alert reaches. `half_s` is
+    the time that counts of each half, after `lead_s`, which is longer than decisions are gathered
+    for."""
 
     rate_per_s: float = 20.0
-    half_s: float = 15.0
+    lead_s: float = 6.0
+    half_s: float = 30.0
     pairs: int = 10
     shadows: int = 2
 
@@ -119,7 +124,7 @@ class _Session:
         self.library.put(on=on)
         self._ask("/-/reload", method="POST")
         before = self._counts()
-        due = arrivals(self.plan.rate_per_s, self.plan.half_s, SEED + pair)
+        due = arrivals(self.plan.rate_per_s, self.plan.lead_s + self.plan.half_s, SEED + pair)
         first, self.accepted = self.accepted, self.accepted + len(due)
         sent = run_precisely(send_all(self.daemon.port, due, self._request, first))
         if refused := [one for one in sent if one.status != 202]:
@@ -132,9 +137,12 @@ class _Session:
             raise CostFailed(f"{len(hurt)} alerts were degraded")
         wanted = len(due) * len(self.library.nodes) if on else 0
         counts = self._compared(before, wanted)
+        counted_from = min(ids.values()) + self.plan.lead_s
         return Half(
             on=on,
-            latencies=sorted(self.decided.at[alert_id] - at for alert_id, at in ids.items()),
+            latencies=sorted(
+                self.decided.at[alert_id] - at for alert_id, at in ids.items() if at >= counted_from
+            ),
             counts=counts,
             sender_late_s=nearest_rank([one.left - one.due for one in sent], 0.99),
         )
@@ -246,6 +254,7 @@ def figures(plan: Plan, pairs: Sequence[tuple[Half, Half]]) -> dict[str, Any]:
         },
         "pairs": plan.pairs,
         "rate_per_s": plan.rate_per_s,
+        "lead_s": plan.lead_s,
         "half_s": plan.half_s,
         "nodes_with_shadow": plan.shadows,
         "alerts": sum(len(half.latencies) for half in halves),

@@ -39,10 +39,18 @@ def refused(_transaction: Transaction) -> None:
 
 async def test_an_accept_is_writing_until_it_is_durable(store: Store) -> None:
     assert not store.is_writing
+    held = Held()
+    purging = asyncio.create_task(
+        store.decisions.writer.run(Simple(held), durable=False, background=True)
+    )
+    await becomes(held.began.is_set, "it has begun")
+    assert not store.is_writing, "nobody need wait for what is in the background"
     accepting = asyncio.create_task(store.alerts.accept([arrival("a")]))
-    await becomes(lambda: store.is_writing or accepting.done(), "it has begun")
-    await accepting
-    await becomes(lambda: not store.is_writing, "nothing is left")
+    await becomes(lambda: store.is_writing, "the accept has begun")
+    assert not accepting.done()
+    held.may_end.set()
+    await asyncio.gather(purging, accepting)
+    assert not store.is_writing
 
 
 async def test_it_is_writing_from_the_call_to_the_end(store: Store) -> None:

@@ -80,7 +80,7 @@ def test_a_change_that_is_not_the_tools_is_refused(
 @pytest.mark.timeout(300)
 def test_the_cost_is_measured_in_pairs() -> None:
     told: list[tuple[int, int]] = []
-    plan = Plan(rate_per_s=20, half_s=1.0, pairs=2, shadows=2)
+    plan = Plan(rate_per_s=20, lead_s=0.2, half_s=1.0, pairs=2, shadows=2)
     found = measure_cost(plan, lambda done, of: told.append((done, of)))
     assert told[-1] == (6, 6)
     assert len(found["p99_ratios"]) == 2

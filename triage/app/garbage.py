@@ -20,10 +20,14 @@ from triage.trial.model import Ease
 
 ENOUGH = 700
 """New objects that are worth a look, by the interpreter's own measure."""
-TOO_MANY = 10_000
-"""New objects that it looks through by itself, when there was no time between alerts."""
 OFTEN = 10
 """Looks at the new ones after which older ones are looked at too, as the interpreter has it."""
+SELDOM = 100
+"""Looks at older ones after which all are looked at. The interpreter weighs first how many have come
+to stay since; who asks it to look cannot."""
+TOO_MANY = 5_000
+"""New objects that the interpreter looks through by itself, in 3 ms: looks follow decisions, and
+there may be no time between those, or none."""
 
 SWITCH_S = 0.001  # seconds that a load may keep the interpreter from the event loop
 NEVER = 1 << 30
@@ -32,7 +36,7 @@ NEVER = 1 << 30
 def leave_to_gaps() -> None:
     """For a daemon, once it is imported: what there is stays, and is never looked through."""
     gc.freeze()
-    gc.set_threshold(TOO_MANY, OFTEN, OFTEN)
+    gc.set_threshold(TOO_MANY, 1, SELDOM)  # ten times so many older ones would take 30 ms
     gc.enable()
 
 
@@ -45,23 +49,23 @@ def undisturbed() -> Iterator[None]:
     good. What a reload replaces is freed by its reference count, but for the few KB of each
     changed tool, whose functions and globals hold each other.
     """
-    young, middle, old = gc.get_threshold()
+    before = gc.get_threshold()
     interval = sys.getswitchinterval()
-    gc.set_threshold(young, middle, NEVER)
+    gc.set_threshold(ENOUGH, OFTEN, NEVER)
     sys.setswitchinterval(SWITCH_S)
     try:
         yield
     finally:
         sys.setswitchinterval(interval)
         gc.freeze()
-        gc.set_threshold(young, middle, old)
+        gc.set_threshold(*before)
 
 
 class Garbage:
     """Looks for it after decisions, as a `worker.Watcher`, once nothing is under way."""
 
     def __init__(self, *, is_busy: Callable[[], bool], ease: Ease) -> None:
-        """`ease` returns when it is not busy, or after a while."""
+        """`ease` returns once it is not busy, or after a while."""
         self._is_busy = is_busy
         self._ease = ease
         self._decided = asyncio.Event()
@@ -79,7 +83,7 @@ class Garbage:
         while not self._stopping:
             await self._decided.wait()
             self._decided.clear()
-            if gc.get_count()[0] >= ENOUGH:
+            if gc.get_count()[0] >= ENOUGH and not self._stopping:
                 await self._ease()
                 self.collect()
 
@@ -88,4 +92,5 @@ class Garbage:
         young, middle, old = gc.get_count()
         if young < ENOUGH or self._is_busy():
             return
-        gc.collect(0 if middle <= OFTEN else 1 if old <= OFTEN else 2)
+        seldom = gc.get_threshold()[2]  # `undisturbed` has a word in this too
+        gc.collect(0 if middle <= OFTEN else 1 if old <= seldom else 2)

@@ -35,7 +35,8 @@ class MakeSection(EndpointSection):
 class ShadowSection(Section):
     """Versions in shadow, run on what the active ones saw, after the commit.
 
-    `max_waiting` decisions may wait to be compared; one beyond that is counted as dropped.
+    `max_waiting` decisions may wait to be compared; one beyond that is counted as dropped. What is
+    decided in five seconds waits, but for what fills half of it.
     """
 
     enabled: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Protocol
 
 from triage.adapters.store import Store
@@ -52,12 +53,12 @@ def watchers(
 ) -> Mapping[str, Side]:
     """By the name of its task. Those that are switched off are not there. `marker` is told while a
     tool's code runs."""
+    garbage = Garbage(is_busy=is_busy, ease=partial(calm, is_busy))
 
     async def ease() -> None:
         await calm(is_busy)
         garbage.collect()
 
-    garbage = Garbage(is_busy=is_busy, ease=ease)
     sides: dict[str, Side] = {"garbage": garbage}
     if settings.shadow.enabled:
         sides["shadows"] = Shadows(
@@ -89,7 +90,7 @@ def watchers(
 
 
 async def calm(is_busy: Callable[[], bool]) -> None:
-    """Returns when no alert is being accepted or decided, after EASE_S at the latest: under a load
+    """Returns when no alert is being accepted or decided, and after EASE_S anyway: under a load
     without a gap shadows go on, if slowly, and what does not fit is counted as dropped."""
     await asyncio.sleep(0)
     for _ in range(EASES):

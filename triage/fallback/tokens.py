@@ -13,12 +13,12 @@ UNKNOWN = 4 / 3
 """Times the tokens of prose. By Qwen2.5's tokenizer a token is 3.8 bytes of the maker's rules, and
 2.9 of a procedure in YAML; a first request that overruns its window is worse than one that leaves
 some of it empty."""
-LEAST = 0.6
-"""Of a text that was counted whole. Some servers count only what they had not seen before."""
 
 
 class TokenEstimate:
-    """Three bytes each until the endpoint has counted: then by the most it ever counted."""
+    """Three bytes each until the endpoint has counted: then by the most it ever counted. A count of
+    no more than prose has is none: some servers give a guess, some count only what is new to them,
+    and for those that give nothing the endpoint's side guesses."""
 
     def __init__(self) -> None:
         self._counted = 0.0
@@ -29,7 +29,7 @@ class TokenEstimate:
     def learn(self, messages: Sequence[ChatMessage], counted: int) -> None:
         """`counted` is what the endpoint says that these messages were."""
         density = counted / _prose(messages)
-        if density >= LEAST:
+        if density > 1:
             self._counted = max(self._counted, density)
 
 

@@ -66,9 +66,9 @@ class Shadows:
     """`offer` is for whoever decided; `run` does the work, until `stop`.
 
     At most `max_waiting` decisions wait, and 64 MiB of their evidence. One that does not fit, or is
-    still waiting at the end, is counted as dropped; so is one that met trouble with the sandbox,
-    which is then begun anew. What the store did not take is written with what comes next. Belongs
-    to the event loop's thread.
+    still waiting at the end, is counted as dropped; so is one that was under way when the sandbox
+    failed, which is then begun anew, and one that waits for it when that has failed for a minute.
+    What the store did not take is written with what comes next. Belongs to the event loop's thread.
     """
 
     def __init__(
@@ -129,8 +129,12 @@ class Shadows:
         self._metrics.waiting.set(len(self._waiting))
         self._idle.clear()
         self._offered.set()
-        if len(self._waiting) >= self._enough:
+        if self._is_enough:
             self._gathered.set()
+
+    @property
+    def _is_enough(self) -> bool:
+        return len(self._waiting) >= self._enough or self._size >= MAX_WAITING_BYTES // 2
 
     @property
     def waiting(self) -> int:
@@ -157,11 +161,7 @@ class Shadows:
             for task in (stopping, *workers):
                 task.cancel()
             await asyncio.gather(stopping, *workers, return_exceptions=True)
-        while self._waiting:
-            waiting = self._take()
-            self._drop(waiting, waiting.due)
-        await self._outgoing.write()
-        self._idle.set()
+        await self._drop_all()
 
     async def _work(self) -> None:
         troubles = 0
@@ -178,7 +178,11 @@ class Shadows:
                 # the most that fits will wait.
                 self._logger.warning("shadow_sandbox_failed", error=str(error))
                 self._metrics.restarts.inc()
-                await asyncio.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**troubles))
+                pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**troubles)
+                if pause_s >= LONGEST_PAUSE_S:
+                    # Each holds on to the procedure that it was decided by.
+                    await self._drop_all()
+                await asyncio.sleep(pause_s)
                 troubles = min(troubles + 1, 30)
 
     async def _something(self, within_s: float | None = None) -> bool:
@@ -194,7 +198,7 @@ class Shadows:
 
     async def _gather(self) -> None:
         """Nobody waits for a comparison, and many at once cost the alerts beside them less."""
-        if len(self._waiting) >= self._enough or self._linger_s <= 0:
+        if self._is_enough or self._linger_s <= 0:
             return
         self._gathered.clear()
         try:
@@ -215,6 +219,14 @@ class Shadows:
             if not self._waiting and not self._busy:
                 self._idle.set()
 
+    async def _drop_all(self) -> None:
+        while self._waiting:
+            waiting = self._take()
+            self._drop(waiting, waiting.due)
+        await self._outgoing.write()
+        if not self._busy:
+            self._idle.set()
+
     def _take(self) -> _Waiting:
         waiting = self._waiting.popleft()
         self._size -= waiting.size
@@ -231,6 +243,8 @@ class Shadows:
                     self._keep(compare(run.due, tried, decision=decision, at=at))
                     del left[id(run.due)]
                     await self._ease()
+                if self._outgoing.room < AT_ONCE:
+                    await self._outgoing.write(self._ease)
         except SandboxFailed:
             raise
         except Exception:

@@ -108,7 +108,7 @@ def answers_of(committed: Committed) -> DecisionAnswers:
 
 def compare(one: Due, tried: Tried, *, decision: Decision, at: datetime) -> Comparison:
     """Value and subject decide. What failed because of a source, not of itself, is no more than
-    unrecorded: the active one got its answers. Of what agrees nothing is told but that it does."""
+    unrecorded: the active one got its answers. Of what agrees no verdict is told."""
     verdict = one.verdict
     other_clauses = False
     if tried.ok:

@@ -37,6 +37,11 @@ class Outgoing:
         self._dropped: dict[Pair, _Dropped] = {}
         self._logger = structlog.get_logger("triage.shadow")
 
+    @property
+    def room(self) -> int:
+        """For how many more comparisons before the oldest is dropped."""
+        return self._most - len(self._kept)
+
     def keep(self, comparison: Comparison) -> None:
         self._kept.append(comparison)
         self._bound()

@@ -206,6 +206,37 @@ async def test_a_moment_is_over_before_what_may_wait_is_full() -> None:
 
 
 @on_virtual_time
+async def test_a_moment_is_over_before_its_evidence_is_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = await decisions(4)
+    size = sum(map(len, made[0][1].evidence.values()))
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 2 * size)
+    bench = Bench(linger_s=1.0)
+    bench.put(shadow("a"))
+    async with bench.running() as shadows:
+        for one, decided, around in made:
+            shadows.offer(one, decided, around.snapshot)
+            await settled()
+        await shadows.settled()
+    assert bench.log.results() == {"a": ["agrees"] * 4}
+
+
+@on_virtual_time
+async def test_what_one_version_came_to_is_written_before_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "KEPT_FOR_THE_STORE", AT_ONCE)
+    bench = Bench()
+    bench.put(shadow("a"), shadow("b"), shadow("c"))
+    async with bench.running() as shadows:
+        for one, decided, around in await decisions(AT_ONCE):
+            shadows.offer(one, decided, around.snapshot)
+        await shadows.settled()
+    assert bench.log.results() == {name: ["agrees"] * AT_ONCE for name in "abc"}
+
+
+@on_virtual_time
 async def test_a_sandbox_that_nothing_comes_for_is_closed_until_something_does() -> None:
     bench = Bench()
     bench.put(shadow("a"))
@@ -328,6 +359,24 @@ async def test_a_sandbox_in_trouble_is_begun_anew_ever_more_rarely() -> None:
     assert bench.log.results() == {"a": ["agrees", "dropped"]}
     assert sample(bench.metrics, "triage_shadow_restarts_total") == 4
     assert (bench.trials.opened, bench.trials.closed) == (2, 2)
+
+
+@on_virtual_time
+async def test_nothing_waits_for_ever_for_a_sandbox_that_does_not_come_back() -> None:
+    bench = Bench()
+    bench.put(shadow("a"))
+    bench.trials.cannot_open = 7
+    loop = asyncio.get_running_loop()
+    async with bench.running() as shadows:
+        made = await decisions(3)
+        for one, decided, around in made[:2]:
+            shadows.offer(one, decided, around.snapshot)
+        await shadows.settled()
+        assert loop.time() == pytest.approx(1 + 2 + 4 + 8 + 16 + 32)
+        assert bench.log.results() == {"a": ["dropped"] * 2}
+        shadows.offer(made[2][0], made[2][1], made[2][2].snapshot)
+        await shadows.settled()
+    assert bench.log.results() == {"a": ["dropped", "dropped", "agrees"]}
 
 
 @on_virtual_time

@@ -92,7 +92,7 @@ class StoreRetention:
         comparisons = await self._until_none(partial(purge_comparisons, before=before))
         findings = await self._until_none(partial(purge_findings, before=before))
         left_over = partial(purge_left_over, before=before)
-        await self.writer.run(Simple(left_over), durable=False)
+        await self.writer.run(Simple(left_over), durable=False, background=True)
         await self._episodes(before)
         return Purged(
             decisions=decisions,
@@ -127,7 +127,9 @@ class StoreRetention:
             )
             return decided, discarded, removed
 
-        while (done := await self.writer.run(Simple(step), durable=False)) is not None:
+        while (
+            done := await self.writer.run(Simple(step), durable=False, background=True)
+        ) is not None:
             decided, discarded, removed = done
             purged = replace(
                 purged,
@@ -152,7 +154,7 @@ class StoreRetention:
         after, removed = BEFORE_ALL, 0
         while True:
             step = partial(purge, after=after, before=before, silent_since=before)
-            done = await self.writer.run(Simple(step), durable=False)
+            done = await self.writer.run(Simple(step), durable=False, background=True)
             if done.last is None:
                 return removed
             removed += done.removed
@@ -173,13 +175,13 @@ class StoreRetention:
             ended, last = await self.readers.run(find)
             if ended:
                 step = partial(purge_episodes, keys=ended, before=before)
-                await self.writer.run(Simple(step), durable=False)
+                await self.writer.run(Simple(step), durable=False, background=True)
             self._episode = last or BEFORE_ALL_EPISODES
             if last is None:
                 return
 
     async def _until_none(self, step: Callable[[Transaction], int]) -> int:
         removed = 0
-        while done := await self.writer.run(Simple(step), durable=False):
+        while done := await self.writer.run(Simple(step), durable=False, background=True):
             removed += done
         return removed

@@ -220,7 +220,7 @@ class StoreShadowLog:
 
     async def compared(self, comparisons: Sequence[Comparison]) -> None:
         if comparisons:
-            await self.writer.run(_Compare(comparisons), durable=False)
+            await self.writer.run(_Compare(comparisons), durable=False, background=True)
 
     async def tallies(self, node: str = "") -> Sequence[Tally]:
         """By node, and of a node the one first that was compared last."""

@@ -141,7 +141,8 @@ class Store:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a change is under way that somebody here asked for."""
+        """Whether a change is under way that is not in the background, as accepting and deciding
+        an alert are."""
         return self._writer.under_way > 0
 
     @property

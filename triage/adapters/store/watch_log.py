@@ -121,7 +121,7 @@ class StoreWatchLog:
                     _renew(transaction, row)
 
         if rows:
-            await self.writer.run(Simple(keep), durable=True)
+            await self.writer.run(Simple(keep), durable=True, background=True)
 
     async def ended(self, finding_ids: Sequence[str], *, at: datetime) -> None:
         """One that is closed already stays as it was closed."""
@@ -129,7 +129,9 @@ class StoreWatchLog:
         ending = [{"wanted": finding_id, "now": now} for finding_id in sorted(finding_ids)]
         if ending:
             await self.writer.run(
-                Simple(lambda transaction: transaction.run_each(_CLOSE, ending)), durable=True
+                Simple(lambda transaction: transaction.run_each(_CLOSE, ending)),
+                durable=True,
+                background=True,
             )
 
     async def findings(self, *, node: str = "", closed: bool = False) -> Sequence[WatchFinding]:
@@ -160,7 +162,7 @@ class StoreWatchLog:
                     transaction.run(_SAVE_STATE, **values)
 
         if packed:
-            await self.writer.run(Simple(save), durable=False)
+            await self.writer.run(Simple(save), durable=False, background=True)
 
     async def load_state(self, watcher: str) -> Mapping[NodeId, bytes]:
         def load(transaction: Transaction) -> dict[NodeId, bytes]:

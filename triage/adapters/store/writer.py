@@ -60,6 +60,7 @@ class _Job:
     durable: bool
     future: asyncio.Future[Any]
     then: Callable[[Any, bool], None] | None
+    in_background: bool = False
     result: Any = None
     error: BaseException | None = None
     is_prepared: bool = False
@@ -76,8 +77,8 @@ class _Job:
 @dataclass(slots=True)
 class Writer:
     """`trouble` is what kept the last batch from being committed, empty after one that was.
-    `under_way` are the operations that were submitted and have not ended; it belongs to the loop's
-    thread."""
+    `under_way` are the operations that were submitted and have not ended, but for those in the
+    background; it belongs to the loop's thread."""
 
     database: Database
     compiler: Compiler
@@ -124,8 +125,10 @@ class Writer:
         *,
         durable: bool,
         then: Callable[[T, bool], None] | None = None,
+        background: bool = False,
     ) -> T:
-        """Run one operation; when this returns it is committed, and on disk when `durable`.
+        """Run one operation; when this returns it is committed, and on disk when `durable`. In the
+        `background` it is no reason for anybody to wait.
 
         Raises StoreError when the database could not be written, and whatever the operation
         raised; either way it left no trace, unless the server went away in the very commit: then
@@ -136,7 +139,15 @@ class Writer:
         if self._closed or self._loop is None:
             raise StoreError(f"store {self.database.label} is not open for writing")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._submit(_Job(operation=operation, durable=durable, future=future, then=then))
+        self._submit(
+            _Job(
+                operation=operation,
+                durable=durable,
+                future=future,
+                then=then,
+                in_background=background,
+            )
+        )
         return await future
 
     def send(self, operation: Operation[T], *, then: Callable[[T, bool], None]) -> None:
@@ -149,7 +160,7 @@ class Writer:
         self._submit(_Job(operation=operation, durable=False, future=future, then=then))
 
     def _submit(self, job: _Job) -> None:
-        self.under_way += 1
+        self.under_way += not job.in_background
         self._jobs.put(job)
 
     async def close(self) -> None:
@@ -313,7 +324,7 @@ class Writer:
     # --- the loop's thread --------------------------------------------------------------------
 
     def _tell(self, jobs: list[_Job]) -> None:
-        self.under_way -= len(jobs)
+        self.under_way -= sum(not job.in_background for job in jobs)
         for job in jobs:
             wanted = not job.future.done()  # done already: its caller was cancelled
             if job.error is None and job.then is not None:
