@@ -23,8 +23,8 @@ ENOUGH = 700
 OFTEN = 10
 """Looks at the new ones after which older ones are looked at too, as the interpreter has it."""
 SELDOM = 100
-"""Looks at older ones after which all are looked at. The interpreter weighs first how many have come
-to stay since; who asks it to look cannot."""
+"""Looks at older ones after which all are looked at. The interpreter weighs first how many have
+come to stay since; who asks it to look cannot."""
 TOO_MANY = 5_000
 """New objects that the interpreter looks through by itself, in 3 ms: looks follow decisions, and
 there may be no time between those, or none."""
