@@ -94,6 +94,6 @@ def test_a_model_by_its_address_is_told_of_after_each_node(
     assert [figures["sampled"] for figures in told] == [1, 2]
     assert told[1]["by_node"].keys() > told[0]["by_node"].keys()
     assert told[1]["seconds"] >= told[0]["seconds"] > 0
-    assert told[1]["pass_at_1"] == told[1]["heldout_pass_rate"] == 1
+    assert 0 < told[1]["pass_at_1"] <= told[1]["heldout_pass_rate"] == 1
     assert told[1]["could_be_registered"] == list(NODES)
     assert told[1]["registered"] == []
