@@ -29,7 +29,7 @@ TOO_MANY = 5_000
 """New objects that the interpreter looks through by itself, in 3 ms: looks follow decisions, and
 there may be no time between those, or none."""
 
-SWITCH_S = 0.001  # seconds that a load may keep the interpreter from the event loop
+SWITCH_S = 0.001  # seconds that another thread may keep the interpreter from the event loop
 NEVER = 1 << 30
 
 

@@ -52,10 +52,12 @@ def serve(
     import uvloop
 
     from triage.app.daemon import serve as run
-    from triage.app.garbage import leave_to_gaps
+    from triage.app.garbage import SWITCH_S, leave_to_gaps
     from triage.app.server import CannotListen
 
     leave_to_gaps()
+    # Nor does the event loop wait longer for a thread that computes: the store's, a source's.
+    sys.setswitchinterval(SWITCH_S)
     try:
         code = uvloop.run(run(config, override, settings, ahead))
     except CannotListen as error:
