@@ -23,6 +23,7 @@ import uvloop
 
 from bench.growth.project import alerts
 from triage.app.current import Current, Files
+from triage.app.garbage import settle_in
 from triage.app.sources import SourcePool
 from triage.clock import SystemClock
 from triage.engine.engine import Engine, EngineOptions
@@ -79,6 +80,7 @@ async def probe(folder: Path, reloads: int) -> dict[str, Any]:
         pool=SourcePool(clock, metrics.sources),
         metrics=metrics,
     )
+    settle_in()
     await current.start()
     engine = Engine(options=EngineOptions(), clock=clock, marker=NoMark(), metrics=metrics.nodes)
     lanes = Lanes(fast=1, slow=1)

@@ -1,4 +1,5 @@
-"""When the interpreter looks for garbage: between alerts, and not while it loads.
+"""How a daemon has the interpreter behave: it looks for garbage between alerts, and not while it
+loads.
 
 What a decision makes is freed by its reference count. What stays for a while, for shadows and
 watchers, makes the collector look through it: for 0.4 ms every seven alerts, and for 2 to 5 ms
@@ -33,11 +34,13 @@ SWITCH_S = 0.001  # seconds that another thread may keep the interpreter from th
 NEVER = 1 << 30
 
 
-def leave_to_gaps() -> None:
-    """For a daemon, once it is imported: what there is stays, and is never looked through."""
+def settle_in() -> None:
+    """For a daemon, once it is imported: what there is stays and is never looked through, and the
+    event loop does not wait long for threads that compute."""
     gc.freeze()
     gc.set_threshold(TOO_MANY, 1, SELDOM)  # ten times so many older ones would take 30 ms
     gc.enable()
+    sys.setswitchinterval(SWITCH_S)
 
 
 @contextmanager
@@ -50,13 +53,10 @@ def undisturbed() -> Iterator[None]:
     changed tool, whose functions and globals hold each other.
     """
     before = gc.get_threshold()
-    interval = sys.getswitchinterval()
     gc.set_threshold(ENOUGH, OFTEN, NEVER)
-    sys.setswitchinterval(SWITCH_S)
     try:
         yield
     finally:
-        sys.setswitchinterval(interval)
         gc.freeze()
         gc.set_threshold(*before)
 
@@ -64,10 +64,10 @@ def undisturbed() -> Iterator[None]:
 class Garbage:
     """Looks for it after decisions, as a `worker.Watcher`, once nothing is under way."""
 
-    def __init__(self, *, is_busy: Callable[[], bool], ease: Ease) -> None:
-        """`ease` returns once it is not busy, or after a while."""
+    def __init__(self, *, is_busy: Callable[[], bool], calm: Ease) -> None:
+        """`calm` returns once it is not busy, or after a while."""
         self._is_busy = is_busy
-        self._ease = ease
+        self._calm = calm
         self._decided = asyncio.Event()
         self._stopping = False
 
@@ -84,8 +84,12 @@ class Garbage:
             await self._decided.wait()
             self._decided.clear()
             if gc.get_count()[0] >= ENOUGH and not self._stopping:
-                await self._ease()
-                self.collect()
+                await self.ease()
+
+    async def ease(self) -> None:
+        """For whatever comes after alerts: garbage goes first in the gap that it waits for."""
+        await self._calm()
+        self.collect()
 
     def collect(self) -> None:
         """If it is worth it, and no alert is under way."""

@@ -53,12 +53,7 @@ def watchers(
 ) -> Mapping[str, Side]:
     """By the name of its task. Those that are switched off are not there. `marker` is told while a
     tool's code runs."""
-    garbage = Garbage(is_busy=is_busy, ease=partial(calm, is_busy))
-
-    async def ease() -> None:
-        await calm(is_busy)
-        garbage.collect()
-
+    garbage = Garbage(is_busy=is_busy, calm=partial(calm, is_busy))
     sides: dict[str, Side] = {"garbage": garbage}
     if settings.shadow.enabled:
         sides["shadows"] = Shadows(
@@ -67,14 +62,14 @@ def watchers(
                 clock,
                 answer_bytes=most_bytes(settings.sources),
                 mask=Mask((), settings.secrets()),
-                ease=ease,
+                ease=garbage.ease,
             ),
             log=store.shadows,
             clock=clock,
             metrics=metrics.shadows,
             workers=settings.shadow.workers,
             max_waiting=settings.shadow.max_waiting,
-            ease=ease,
+            ease=garbage.ease,
         )
     if settings.watch.enabled:
         sides["watching"] = watching(

@@ -52,12 +52,10 @@ def serve(
     import uvloop
 
     from triage.app.daemon import serve as run
-    from triage.app.garbage import SWITCH_S, leave_to_gaps
+    from triage.app.garbage import settle_in
     from triage.app.server import CannotListen
 
-    leave_to_gaps()
-    # Nor does the event loop wait longer for a thread that computes: the store's, a source's.
-    sys.setswitchinterval(SWITCH_S)
+    settle_in()
     try:
         code = uvloop.run(run(config, override, settings, ahead))
     except CannotListen as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,9 +16,10 @@ from triage.app.garbage import (
     ENOUGH,
     OFTEN,
     SELDOM,
+    SWITCH_S,
     TOO_MANY,
     Garbage,
-    leave_to_gaps,
+    settle_in,
     undisturbed,
 )
 from triage.trial.model import at_once
@@ -80,19 +82,19 @@ def test_new_objects_are_looked_through_most_and_all_of_them_least(
     interpreter: Interpreter, counts: tuple[int, int, int], looked: list[int]
 ) -> None:
     interpreter.counts = counts
-    Garbage(is_busy=lambda: False, ease=at_once).collect()
+    Garbage(is_busy=lambda: False, calm=at_once).collect()
     assert interpreter.looked == looked
 
 
 def test_alerts_come_first(interpreter: Interpreter) -> None:
-    Garbage(is_busy=lambda: True, ease=at_once).collect()
+    Garbage(is_busy=lambda: True, calm=at_once).collect()
     assert interpreter.looked == []
 
 
 def test_not_everything_is_looked_through_during_a_load(interpreter: Interpreter) -> None:
     interpreter.counts = (ENOUGH, OFTEN + 1, SELDOM + 1)
     before = interpreter.threshold
-    one = Garbage(is_busy=lambda: False, ease=at_once)
+    one = Garbage(is_busy=lambda: False, calm=at_once)
     with undisturbed():
         one.collect()
         assert interpreter.threshold[0] == ENOUGH, "what is made stays: a look at much takes long"
@@ -124,7 +126,7 @@ async def test_a_decision_is_followed_by_a_look_once_nothing_is_under_way(
         waited.set()
         await calm.wait()
 
-    one = Garbage(is_busy=lambda: not calm.is_set(), ease=ease)
+    one = Garbage(is_busy=lambda: not calm.is_set(), calm=ease)
     async with asyncio.timeout(BOUND_S), running(one):
         one.offer(made[0], made[1], made[2].snapshot)
         await waited.wait()
@@ -143,14 +145,19 @@ async def test_nothing_is_waited_for_when_there_is_little(interpreter: Interpret
         nonlocal eased
         eased += 1
 
-    one = Garbage(is_busy=lambda: False, ease=ease)
+    one = Garbage(is_busy=lambda: False, calm=ease)
     async with running(one):
         one.offer(made[0], made[1], made[2].snapshot)
         await asyncio.sleep(0)
     assert (eased, interpreter.looked) == (0, [])
 
 
-def test_a_daemon_leaves_it_to_the_gaps(interpreter: Interpreter) -> None:
-    leave_to_gaps()
+def test_a_daemon_leaves_it_to_the_gaps(
+    interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intervals: list[float] = []
+    monkeypatch.setattr(sys, "setswitchinterval", intervals.append)
+    settle_in()
+    assert intervals == [SWITCH_S]
     assert (interpreter.frozen, interpreter.is_enabled) == (1, True)
     assert interpreter.threshold[0] > ENOUGH
