@@ -66,9 +66,8 @@ def _version(name: str) -> str:
 
 
 def write(path: Path, figures: Mapping[str, Any]) -> None:
-    """The figures as JSON, `made_by` beside them; the file is replaced whole."""
+    """The figures as JSON, `made_by` beside them."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**figures, "made_by": made_by()}, indent=2) + "\n"
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    path.write_text(
+        json.dumps({**figures, "made_by": made_by()}, indent=2) + "\n", encoding="utf-8"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -65,14 +65,14 @@ def make_command(
                 timeout_s=timeout_s,
                 agent_s=agent_s,
             )
-            figures: dict[str, Any] = {}
-
-            def keep(so_far: dict[str, Any]) -> None:
-                figures.update(so_far)
-                write({"real_model": so_far}, json_file)
-
-            real_model.try_model(
-                plan, named_model, keep=keep, sample=sample, nodes=wanted, progress=count, say=say
+            figures = real_model.try_model(
+                plan,
+                named_model,
+                keep=lambda so_far: write({"real_model": so_far}, json_file),
+                sample=sample,
+                nodes=wanted,
+                progress=count,
+                say=say,
             )
             shown = {name: value for name, value in figures.items() if name != "by_node"}
             show("make, a real model", shown, None)

@@ -54,16 +54,16 @@ def try_model(
     nodes: Collection[str] | None = None,
     progress: Progress = unseen,
     say: Say = silent,
-) -> None:
+) -> dict[str, Any]:
     """`nodes` in place of a sample. Raises as `measuring.measure`."""
     sop = load_sop(SOP)
     wanted = sampled(sop.nodes, sample) if nodes is None else sorted(nodes)
-    asyncio.run(_try(plan, model, wanted, keep, progress, say))
+    return asyncio.run(_tried(plan, model, wanted, keep, progress, say))
 
 
-async def _try(
+async def _tried(
     plan: Plan, model: Model, wanted: list[str], keep: Keep, progress: Progress, say: Say
-) -> None:
+) -> dict[str, Any]:
     began = time.perf_counter()
     files = dock_files(plan.seed, plan.extent, plan.folder)
     store = CaseStore(files.world, plan.extent, plan.folder)
@@ -71,6 +71,7 @@ async def _try(
     tools = registered(LIBRARY, load_sop(SOP).nodes)
     found: dict[str, dict[str, Any]] = {}
     refused: Counter[str] = Counter()
+    figures: dict[str, Any] = {}
     async with (
         embedded_sources(files) as sources,
         workshop(sources, {FULL: model}, collecting=[FULL]) as shop,
@@ -91,8 +92,10 @@ async def _try(
                 "replies": Counter(one.step for one in run.made.transcript),
                 "verdicts_of_agents": [trace.verdict for trace in run.made.traces],
             }
-            keep(_figures(plan, model, found, refused, time.perf_counter() - began))
+            figures = _figures(plan, model, found, refused, time.perf_counter() - began)
+            keep(figures)
             progress(len(found), len(wanted))
+    return figures
 
 
 def _figures(
