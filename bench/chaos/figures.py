@@ -71,15 +71,17 @@ def faults(controller: Controller, replicas: Sequence[Replica], drops: int) -> d
 def recovered(held: Sequence[Recovery], options: Options) -> dict[str, Any]:
     """Of the recoveries, the longest first. `max_recovery_s` is of those that no outage of a server
     disturbed."""
-    alone = [one.recovery_s for one in held if not one.disturbed]
-    disturbed = [one.recovery_s for one in held if one.disturbed]
-    longest = max(alone, default=0.0)
+    alone = [one for one in held if not one.disturbed]
+    disturbed = [one for one in held if one.disturbed]
+    longest, longest_disturbed = (
+        max((one.recovery_s for one in some), default=0.0) for some in (alone, disturbed)
+    )
     return {
         "max_recovery_s": round(longest, 3),
         "lease_s": options.lease_s,
         "recovered_in_time": longest <= options.lease_s + 2.0,
         "recoveries": len(alone),
-        "max_recovery_disturbed_s": round(max(disturbed, default=0.0), 3),
+        "max_recovery_disturbed_s": round(longest_disturbed, 3),
         "recoveries_disturbed": len(disturbed),
         "longest_recoveries": [
             {
@@ -91,10 +93,7 @@ def recovered(held: Sequence[Recovery], options: Options) -> dict[str, Any]:
                     for name in ("recovery_s", "waited_s", "dark_s", "queued_s")
                 },
             }
-            for one in (
-                *[each for each in held if not each.disturbed][:SHOWN_RECOVERIES],
-                *[each for each in held if each.disturbed][:SHOWN_RECOVERIES],
-            )
+            for one in (*alone[:SHOWN_RECOVERIES], *disturbed[:SHOWN_RECOVERIES])
         ],
     }
 
